@@ -1,0 +1,69 @@
+"""lowgraph: a training step written in raw CUDA C as one CUDA graph launch.
+
+The names below are loaded on first use, so that ``import lowgraph`` needs no GPU, no driver and
+no CuPy, and costs next to nothing:
+
+* `open_device`: a device, ``"auto"``, ``"host"``, ``"cuda"`` or ``"cuda:N"``.
+* `Library`, `Kernel`: `.cu` files compiled and loaded once, called with checked arguments.
+* `PersistentPool`, `Slice`: memory whose addresses never move.
+* `Blas`: single-precision matrix products on a preallocated workspace.
+* `GraphStep`, `StepReport`: a step primed, recorded and replayed as one graph, and its report.
+* `LowgraphError`: the base of everything raised here (all of them: `lowgraph.errors`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lowgraph._version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from lowgraph.blas import Blas
+    from lowgraph.capture import GraphStep, StepReport
+    from lowgraph.driver import Device, open_device
+    from lowgraph.errors import LowgraphError
+    from lowgraph.kernels import Kernel, Library
+    from lowgraph.memory import PersistentPool, Slice
+
+_HOMES = {
+    "Blas": "lowgraph.blas",
+    "Device": "lowgraph.driver",
+    "GraphStep": "lowgraph.capture",
+    "Kernel": "lowgraph.kernels",
+    "Library": "lowgraph.kernels",
+    "LowgraphError": "lowgraph.errors",
+    "PersistentPool": "lowgraph.memory",
+    "Slice": "lowgraph.memory",
+    "StepReport": "lowgraph.capture",
+    "open_device": "lowgraph.driver",
+}
+
+__all__ = [
+    "Blas",
+    "Device",
+    "GraphStep",
+    "Kernel",
+    "Library",
+    "LowgraphError",
+    "PersistentPool",
+    "Slice",
+    "StepReport",
+    "__version__",
+    "open_device",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its home module on first use."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'lowgraph' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Names of the module, those not loaded yet included."""
+    return sorted({*globals(), *_HOMES})
