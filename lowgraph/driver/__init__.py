@@ -1,0 +1,39 @@
+"""Thin checked calls over cuda.bindings.driver: one function a driver call, async forms only.
+
+`open_device` comes first; everything else needs the device it opens. Handles (streams, events,
+modules, functions, graphs, nodes) and addresses are plain integers, as C and other libraries use
+them.
+"""
+
+from __future__ import annotations
+
+from lowgraph.driver import (
+    codes,
+    compat,
+    entry,
+    event,
+    gate,
+    graph,
+    launch,
+    memory,
+    module,
+    stream,
+)
+from lowgraph.driver.device import Device
+from lowgraph.driver.selection import current, open_device
+
+__all__ = [
+    "Device",
+    "codes",
+    "compat",
+    "current",
+    "entry",
+    "event",
+    "gate",
+    "graph",
+    "launch",
+    "memory",
+    "module",
+    "open_device",
+    "stream",
+]

@@ -1,0 +1,190 @@
+"""The two kinds of device behind one interface: a CUDA GPU and the host device.
+
+What differs between the two (how kernels are
+compiled, what an annotation does, whether the host can look into device memory) is here and nowhere
+above, except for the GEMM backend, whose name `blas_backend` gives.
+"""
+
+from __future__ import annotations
+
+import abc
+import ctypes
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cuda.bindings import driver
+
+from lowgraph.driver import compat, compiler, gate
+from lowgraph.errors import ConfigError, DeviceUnavailable
+
+_ATTRIBUTE = driver.CUdevice_attribute
+_OLDEST_DRIVER = 12040
+_OLDEST_CAPABILITY = (8, 0)
+_STATES = {"gone": 0, "free": 1, "live": 2}
+
+
+class Device(abc.ABC):
+    """The device of this process.
+
+    Attributes
+    ----------
+    spec: "host" or "cuda:N".
+    title: name for people.
+    arch: "sm_90", or "host-" and a key of the CPU.
+    driver_version: as the driver reports it, 13000 for CUDA 13.0.
+    compute_capability: (major, minor).
+    multiprocessors: their number.
+    total_memory: bytes.
+    context: the primary context's handle.
+    blas_backend: "cublas" or "kernel".
+    """
+
+    spec: str
+    arch: str
+    blas_backend: str
+
+    def __init__(self, ordinal: int) -> None:
+        gate.call(driver.cuInit, 0)
+        self.driver_version = int(gate.call(driver.cuDriverGetVersion))
+        check_driver_version(self.driver_version)
+        count = int(gate.call(driver.cuDeviceGetCount))
+        if ordinal >= count:
+            raise DeviceUnavailable(f"device {ordinal} does not exist: the driver has {count}")
+        self._device = gate.call(driver.cuDeviceGet, ordinal)
+        self.ordinal = ordinal
+        name: bytes = gate.call(driver.cuDeviceGetName, 128, self._device)
+        self.title = name.split(b"\0")[0].decode()
+        self.multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
+        self.compute_capability = (
+            self._attribute("COMPUTE_CAPABILITY_MAJOR"),
+            self._attribute("COMPUTE_CAPABILITY_MINOR"),
+        )
+        self.total_memory = int(gate.call(driver.cuDeviceTotalMem, self._device))
+        # The primary context, which CuPy and cuBLAS use too; retained for the life of the process.
+        self.context = int(gate.call(driver.cuDevicePrimaryCtxRetain, self._device))
+        self.make_current()
+
+    def make_current(self) -> None:
+        """Make the device's context current in the calling thread (needed once a thread)."""
+        gate.call(driver.cuCtxSetCurrent, self.context)
+
+    @abc.abstractmethod
+    def fault_text(self) -> str:
+        """Return what is known of the fault that poisoned the context, "" if nothing."""
+
+    @abc.abstractmethod
+    def annotate(self, address: int, nbytes: int, state: str, name: str) -> None:
+        """Tell the device about a slice: state "live", "free" (not to be touched) or "gone"."""
+
+    @abc.abstractmethod
+    def host_view(self, address: int, nbytes: int) -> memoryview | None:
+        """Return device memory as the host sees it, None where it cannot. Synchronise first."""
+
+    @abc.abstractmethod
+    def compile(
+        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+    ) -> bytes:
+        """Compile a .cu file into a module image for this device. Raises BuildError."""
+
+    @abc.abstractmethod
+    def compiler_key(self, defines: Mapping[str, str]) -> str:
+        """Return what, besides the sources, decides what `compile` returns."""
+
+    def _attribute(self, name: str) -> int:
+        attribute = getattr(_ATTRIBUTE, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(gate.call(driver.cuDeviceGetAttribute, attribute, self._device))
+
+    def __repr__(self) -> str:
+        return f"<{self.spec}: {self.title}, {self.arch}>"
+
+
+class CudaDevice(Device):
+    """A GPU through the CUDA driver."""
+
+    blas_backend = "cublas"
+
+    def __init__(self, ordinal: int) -> None:
+        super().__init__(ordinal)
+        self.spec = f"cuda:{ordinal}"
+        major, minor = self.compute_capability
+        self.arch = f"sm_{major}{minor}"
+        if self.compute_capability < _OLDEST_CAPABILITY:
+            raise DeviceUnavailable(
+                f"{self.title} has compute capability {major}.{minor}; lowgraph needs 8.0 or "
+                "later; run on the host device (--device host)"
+            )
+
+    def fault_text(self) -> str:
+        """The driver tells no more than the code: "". compute-sanitizer does."""
+        return ""
+
+    def annotate(self, address: int, nbytes: int, state: str, name: str) -> None:
+        """Do nothing: NVTX's memory extension, for compute-sanitizer, has no Python binding."""
+
+    def host_view(self, address: int, nbytes: int) -> memoryview | None:
+        """None: the host cannot read device memory."""
+        return None
+
+    def compile(
+        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+    ) -> bytes:
+        """Compile to a cubin with NVRTC."""
+        return compiler.compile_cubin(source, self.arch, include_dirs, defines)
+
+    def compiler_key(self, defines: Mapping[str, str]) -> str:
+        """NVRTC's version, flags, headers, arch and the defines."""
+        return compiler.key(self.arch, defines)
+
+
+class HostDevice(Device):
+    """The CPU through lowgraph's own libcuda."""
+
+    spec = "host"
+    blas_backend = "kernel"
+
+    def __init__(self) -> None:
+        from lowgraph import hostdev
+        from lowgraph.hostdev import control, kernel_build, toolchain
+
+        hostdev.load()
+        self._control = control
+        self._build = kernel_build
+        gate.fault_text = self.fault_text
+        super().__init__(0)
+        self.arch = f"host-{toolchain.cpu_key()}"
+
+    def fault_text(self) -> str:
+        """Kernel, block, thread and allocation of the fault."""
+        return str(self._control.fault_text())
+
+    def annotate(self, address: int, nbytes: int, state: str, name: str) -> None:
+        """Guard, poison and name the slice by its state."""
+        if state not in _STATES:
+            raise ConfigError(f"state {state!r} of {name!r}: must be one of {', '.join(_STATES)}")
+        self._control.annotate(address, nbytes, _STATES[state], name)
+
+    def host_view(self, address: int, nbytes: int) -> memoryview | None:
+        """Device memory itself, writable."""
+        return memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B")
+
+    def compile(
+        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+    ) -> bytes:
+        """Compile to a shared object with the machine's C++ compiler."""
+        return bytes(self._build.compile(source, include_dirs, defines))
+
+    def compiler_key(self, defines: Mapping[str, str]) -> str:
+        """C++ compiler, flags, CPU, the host device's headers, and the defines."""
+        return f"{self._build.compiler_key()} {sorted(defines.items())}"
+
+
+def check_driver_version(version: int) -> None:
+    """Raise DeviceUnavailable unless a driver of that version serves the installed bindings."""
+    have = f"the driver speaks CUDA {version // 1000}.{version % 1000 // 10}"
+    if version < _OLDEST_DRIVER:
+        raise DeviceUnavailable(f"{have}; lowgraph needs a driver of CUDA 12.4 or later")
+    if version // 1000 < compat.BINDINGS_MAJOR:
+        raise DeviceUnavailable(
+            f"{have}, the installed cuda-bindings are for CUDA {compat.BINDINGS_MAJOR}: "
+            f"pip install 'lowgraph[cuda{version // 1000}]', or install a newer driver"
+        )

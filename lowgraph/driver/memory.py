@@ -1,0 +1,76 @@
+"""Device and pinned host memory, copies and fills: one driver call a function, async forms only.
+
+The synchronous copies and fills are left out on purpose: beside a capture they run at once on the
+legacy stream and are not recorded, without an error. Addresses and sizes are integers (bytes).
+"""
+
+from __future__ import annotations
+
+from cuda.bindings import driver
+
+from lowgraph.driver import gate
+
+# Every context sees the memory, and the device can address it: what a ring that the device writes
+# and the host reads needs.
+_HOST_FLAGS = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
+
+
+def alloc(nbytes: int) -> int:
+    """Allocate device memory (cuMemAlloc); return its address. Raises OutOfMemory with `nbytes`."""
+    return int(gate.call(driver.cuMemAlloc, nbytes, nbytes=nbytes))
+
+
+def free(address: int) -> None:
+    """Free device memory (cuMemFree). It waits for work in flight."""
+    with gate.teardown_lock:
+        gate.call(driver.cuMemFree, address)
+
+
+def host_alloc(nbytes: int) -> int:
+    """Allocate pinned, portable, mapped memory (cuMemHostAlloc); return its host address."""
+    return int(gate.call(driver.cuMemHostAlloc, nbytes, _HOST_FLAGS, nbytes=nbytes))
+
+
+def host_free(pointer: int) -> None:
+    """Free memory of `host_alloc` (cuMemFreeHost)."""
+    with gate.teardown_lock:
+        gate.call(driver.cuMemFreeHost, pointer)
+
+
+def host_device_pointer(pointer: int) -> int:
+    """Return the device's address of memory of `host_alloc` (cuMemHostGetDevicePointer)."""
+    return int(gate.call(driver.cuMemHostGetDevicePointer, pointer, 0))
+
+
+def copy_htod_async(dst: int, src: int, nbytes: int, stream: int) -> None:
+    """Copy host to device (cuMemcpyHtoDAsync).
+
+    A captured copy reads `src` again at every replay: it must be pinned and stay where it is.
+    """
+    gate.call(driver.cuMemcpyHtoDAsync, dst, src, nbytes, stream, nbytes=nbytes)
+
+
+def copy_dtoh_async(dst: int, src: int, nbytes: int, stream: int) -> None:
+    """Copy device to host (cuMemcpyDtoHAsync); `dst` is a host address, pinned for a capture."""
+    gate.call(driver.cuMemcpyDtoHAsync, dst, src, nbytes, stream, nbytes=nbytes)
+
+
+def copy_dtod_async(dst: int, src: int, nbytes: int, stream: int) -> None:
+    """Copy device to device (cuMemcpyDtoDAsync)."""
+    gate.call(driver.cuMemcpyDtoDAsync, dst, src, nbytes, stream, nbytes=nbytes)
+
+
+def memset_d8_async(dst: int, value: int, count: int, stream: int) -> None:
+    """Set `count` bytes to `value` (cuMemsetD8Async)."""
+    gate.call(driver.cuMemsetD8Async, dst, value, count, stream, nbytes=count)
+
+
+def memset_d32_async(dst: int, value: int, count: int, stream: int) -> None:
+    """Set `count` 32-bit words to `value`, an unsigned bit pattern (cuMemsetD32Async)."""
+    gate.call(driver.cuMemsetD32Async, dst, value, count, stream, nbytes=4 * count)
+
+
+def info() -> tuple[int, int]:
+    """Return (free, total) device memory in bytes (cuMemGetInfo)."""
+    free_bytes, total = gate.call(driver.cuMemGetInfo)
+    return int(free_bytes), int(total)

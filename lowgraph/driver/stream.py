@@ -1,0 +1,84 @@
+"""Streams and capture. A stream is its handle as an integer; 0 is the legacy stream."""
+
+from __future__ import annotations
+
+from cuda.bindings import driver
+
+from lowgraph.driver import compat, gate
+from lowgraph.errors import ConfigError
+
+_NON_BLOCKING = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+
+_CAPTURE_MODES = {
+    "global": driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL,
+    "thread_local": driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+    "relaxed": driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED,
+}
+
+_STATUS = {0: "none", 1: "active", 2: "invalidated"}
+
+
+def create(non_blocking: bool = True) -> int:
+    """Create a stream (cuStreamCreate). A blocking one synchronises with the legacy stream."""
+    return int(gate.call(driver.cuStreamCreate, _NON_BLOCKING if non_blocking else 0))
+
+
+def destroy(stream: int) -> None:
+    """Destroy a stream (cuStreamDestroy); its queued work is still done."""
+    gate.call(driver.cuStreamDestroy, stream)
+
+
+def synchronize(stream: int) -> None:
+    """Wait until the stream's work is done (cuStreamSynchronize). Forbidden while it captures."""
+    gate.call(driver.cuStreamSynchronize, stream)
+
+
+def is_done(stream: int) -> bool:
+    """Return whether the stream's work is done (cuStreamQuery). Forbidden while it captures."""
+    return gate.finished(driver.cuStreamQuery, stream)
+
+
+def wait_event(stream: int, event: int) -> None:
+    """Make the stream's later work wait for the event's last record (cuStreamWaitEvent)."""
+    gate.call(driver.cuStreamWaitEvent, stream, event, 0)
+
+
+def flags(stream: int) -> int:
+    """Return the stream's creation flags (cuStreamGetFlags); bit 0 set: non-blocking."""
+    return int(gate.call(driver.cuStreamGetFlags, stream))
+
+
+def is_blocking(stream: int) -> bool:
+    """Return whether the stream synchronises with the legacy stream."""
+    return not flags(stream) & _NON_BLOCKING
+
+
+def begin_capture(stream: int, mode: str = "thread_local") -> None:
+    """Begin a capture (cuStreamBeginCapture); `mode` is "global", "thread_local" or "relaxed"."""
+    if mode not in _CAPTURE_MODES:
+        raise ConfigError(f"capture mode {mode!r}: must be one of {', '.join(_CAPTURE_MODES)}")
+    with gate.teardown_lock:
+        gate.call(driver.cuStreamBeginCapture, stream, _CAPTURE_MODES[mode])
+
+
+def end_capture(stream: int) -> int:
+    """End the capture and return its graph (cuStreamEndCapture).
+
+    Raises CaptureError when the capture was invalidated, is not joined or belongs to another
+    thread; there is no graph then and the capture is over.
+    """
+    return int(gate.call(driver.cuStreamEndCapture, stream))
+
+
+def capture_status(stream: int) -> str:
+    """Return "none", "active" or "invalidated" (cuStreamIsCapturing)."""
+    return _STATUS[int(gate.call(driver.cuStreamIsCapturing, stream))]
+
+
+def capture_graph(stream: int) -> int | None:
+    """Return the graph that the stream's capture is filling, or None when it is not capturing.
+
+    The handle serves for counting nodes until the capture ends; it is not the caller's to destroy.
+    """
+    info = gate.call(compat.stream_get_capture_info, stream)
+    return int(info[2]) if int(info[0]) == 1 else None

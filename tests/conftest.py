@@ -1,0 +1,51 @@
+"""The device option and the rig fixture. Helpers are in tests.support: import none from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lowgraph.driver import Device, open_device
+from lowgraph.kernels import Library
+from tests.support.rig import Rig
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        default="host",
+        help="device for tests that use the rig: host (default), cuda, cuda:N or auto",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what the chosen device is not meant for; a rig test without a mark runs on both."""
+    on_host = config.getoption("--device") == "host"
+    foreign = "gpu" if on_host else "host"
+    skip = pytest.mark.skip(reason=f"for the {'GPU' if on_host else 'host device'} only")
+    for item in items:
+        if item.get_closest_marker(foreign) is not None:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def device(request: pytest.FixtureRequest) -> Device:
+    """The process's device; a device that cannot be opened fails every test that wants it."""
+    return open_device(request.config.getoption("--device"))
+
+
+@pytest.fixture(scope="session")
+def session_library(device: Device) -> Library:
+    """One library for all tests, so that a kernel is compiled once a run."""
+    return Library(device)
+
+
+@pytest.fixture
+def rig(device: Device, session_library: Library) -> Iterator[Rig]:
+    """A device with a stream, kernels and buffers that are freed when the test ends."""
+    rig = Rig(device, session_library)
+    try:
+        yield rig
+    finally:
+        rig.close()
