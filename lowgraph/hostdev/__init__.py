@@ -1,0 +1,46 @@
+"""The host device: a `libcuda.so.1` of our own that runs kernels on the CPU.
+
+`load()` builds the library on first use and loads it before the first driver call; from then on
+cuda.bindings finds it under its name. `control` reaches what a real driver does not have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+from lowgraph.errors import DeviceUnavailable
+from lowgraph.hostdev import build
+from lowgraph.hostdev.cachedir import cache_dir
+
+__all__ = ["cache_dir", "load"]
+
+_loaded: ctypes.CDLL | None = None
+
+
+def load() -> ctypes.CDLL:
+    """Load the host device's library into this process, and build it if it is not built yet.
+
+    Must come before the first driver call. Raises DeviceUnavailable if another libcuda.so.1 is
+    loaded already, BuildError if the library cannot be built.
+    """
+    global _loaded
+    if _loaded is None:
+        path = build.library()
+        other = _other_driver(path)
+        if other is not None:
+            raise DeviceUnavailable(
+                f"this process has loaded another CUDA driver ({other}); open the host device "
+                "before anything calls the driver"
+            )
+        # Global: the kernels' images call back into it.
+        _loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    return _loaded
+
+
+def _other_driver(ours: Path) -> str | None:
+    """Path of a loaded libcuda.so.1 that is not ours."""
+    with open("/proc/self/maps") as maps:
+        paths = {line.rstrip("\n").split(maxsplit=5)[-1] for line in maps if "libcuda.so" in line}
+    known = ours.resolve()
+    return next((path for path in sorted(paths) if Path(path).resolve() != known), None)

@@ -1,0 +1,67 @@
+// What a .cu file is compiled against when the host device runs it: device-only CUDA C as C++ for
+// the CPU. kernel_build.py puts this header in front of the file (-include) and finishes what the
+// preprocessor cannot do: the LOWGRAPH_MARK_* words below never reach the compiler.
+#pragma once
+
+#define LOWGRAPH_HOST 1
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <type_traits>
+#include <utility>
+
+#include <vector_types.h>      // CUDA's own: float4, uint3, dim3 ...
+#include <vector_functions.h>  // make_float4 ...
+
+#include "cuda_on_host/abi.h"
+#include "cuda_on_host/fiber_switch.h"
+
+#include "cuda_on_host/sync.h"
+#include "cuda_on_host/atomics.h"
+#include "cuda_on_host/intrinsics.h"
+#include "cuda_on_host/stub.h"
+
+// ---- qualifiers ----
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __shared__
+#undef __constant__
+#undef __managed__
+#undef __launch_bounds__
+#undef __cluster_dims__
+#undef __maxnreg__
+#undef __grid_constant__
+#undef __forceinline__
+#undef __noinline__
+#define __global__ LOWGRAPH_MARK_GLOBAL
+#define __shared__ LOWGRAPH_MARK_SHARED
+#define __launch_bounds__(...) LOWGRAPH_MARK_BOUNDS(__VA_ARGS__)
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __maxnreg__(...)
+#define __grid_constant__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__  // empty: libstdc++ writes __attribute__((__noinline__))
+
+// ---- built-in variables ----
+#define threadIdx (lowgraph_thread.thread)
+#define blockIdx (lowgraph_thread.block)
+#define blockDim (lowgraph_thread.block_size)
+#define gridDim (lowgraph_thread.grid)
+#define warpSize 32
+
+// ---- what ends a thread, and what it prints ----
+#undef assert
+#define assert(condition) \
+    ((condition)          \
+         ? (void)0        \
+         : lowgraph_trap(710, "device-side assert failed: " #condition, __FILE__, __LINE__))
+#define __trap() lowgraph_trap(719, "__trap()", __FILE__, __LINE__)
+#define printf(...) lowgraph_printf(__VA_ARGS__)

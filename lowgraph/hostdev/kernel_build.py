@@ -1,0 +1,103 @@
+"""Compiles a .cu file for the host device: device-only CUDA C in, a loadable ELF image out.
+
+The compiler's own preprocessor runs first, with include/cuda_on_host.h in front of the file, so
+that macros, conditionals and included files are settled before this front end looks. It then does
+the two things that plain C++ cannot express, on the marks which that header leaves:
+
+* `extern __shared__ T name[];` becomes a pointer to the block's dynamic shared memory;
+* each `extern "C" __global__ void name(...)` gets a table entry, exported as
+  `lowgraph_kernel_<name>` (struct KernelEntry in include/cuda_on_host/abi.h).
+
+A mark that fits neither form is an error with its file and line; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from lowgraph.errors import BuildError
+from lowgraph.hostdev.front_end import translate
+from lowgraph.hostdev.image import fill_static_shared
+from lowgraph.hostdev.toolchain import (
+    INCLUDE_DIR,
+    Compiler,
+    cpu_key,
+    cuda_include_dirs,
+    find_compiler,
+    run_compiler,
+)
+
+# -O2: -O3 is slower with g++ (matrix products 2x). -march=native: without FMA instructions fmaf is
+# a library call, 10x slower. -ffp-contract=fast is nvcc's default too. -fstack-clash-protection: a
+# big frame touches every page, so it cannot step over the guard page of its stack.
+_COMPILE_FLAGS = (
+    "-std=c++20",
+    "-O2",
+    "-g1",
+    "-march=native",
+    "-fPIC",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-strict-aliasing",
+    "-fstack-clash-protection",
+    "-w",
+)
+# -fno-gnu-unique: else a __shared__ variable of a template is one variable across all images.
+_GCC_FLAGS = ("-fno-gnu-unique", "-fno-plt")
+_LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,now")
+
+
+def compile(source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]) -> bytes:
+    """Compiles the kernels of `source` and returns the bytes of an ELF shared object.
+
+    `include_dirs` are searched for quoted and angled includes after the file's own folder;
+    `defines` become preprocessor macros. Raises BuildError: no compiler, no CUDA headers, a
+    compile error, or a kernel that the front end cannot read (message starts with file:line).
+    """
+    source = Path(source).resolve()
+    if not source.is_file():
+        raise BuildError(f"{source}: no such kernel source file")
+    flags = compile_flags(find_compiler())
+    search = [f"-I{folder}" for folder in (INCLUDE_DIR, *include_dirs, *cuda_include_dirs())]
+    macros = [f"-D{name}={value}" for name, value in sorted(defines.items())]
+    header = ["-include", str(INCLUDE_DIR / "cuda_on_host.h")]
+    what = f"compiling {source.name} for the host device"
+    text = run_compiler([*flags, *search, *macros, *header, "-E", "-x", "c++", str(source)], what)
+    unit = translate(text, source)
+    with tempfile.TemporaryDirectory(prefix="lowgraph-") as folder:
+        generated, image = Path(folder, source.stem + ".ii"), Path(folder, source.stem + ".so")
+        generated.write_text(unit.text)
+        command = [*flags, *_LINK_FLAGS, "-x", "c++", str(generated), "-o", str(image)]
+        run_compiler(command, what)
+        return fill_static_shared(image.read_bytes(), unit.kernels)
+
+
+def compile_flags(compiler: Compiler) -> list[str]:
+    """The flags that kernels are compiled with by this compiler."""
+    return [*_COMPILE_FLAGS, *(() if compiler.is_clang else _GCC_FLAGS)]
+
+
+def compiler_key() -> str:
+    """What a kernel image depends on besides its source and defines.
+
+    The hexadecimal hash of compiler version, flags, CPU, and the headers and front end here: an
+    image cached under another key must not be loaded.
+    """
+    compiler = find_compiler()
+    facts = [compiler.version, *compile_flags(compiler), *_LINK_FLAGS, cpu_key(), _own_sources()]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
+
+
+@lru_cache
+def _own_sources() -> str:
+    digest = hashlib.sha256()
+    here = Path(__file__).parent
+    headers = sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file())
+    for path in (*headers, here / "kernel_build.py", here / "front_end.py", here / "image.py"):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

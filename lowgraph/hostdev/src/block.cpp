@@ -1,0 +1,186 @@
+#include "block.h"
+
+#include <cstring>
+
+#include "fault.h"
+
+extern "C" {
+__thread lowgraph::ThreadState lowgraph_thread;
+}
+
+namespace lowgraph {
+
+Block& Block::of_this_thread() {
+    static thread_local Block* runner = nullptr;
+    if (runner == nullptr) {
+        runner = new Block;
+        use_alternate_signal_stack();
+    }
+    return *runner;
+}
+
+uint64_t Block::work(Job& work_job) {
+    prepare(work_job);
+    const uint32_t chunk = work_job.chunk;
+    uint64_t done = 0;
+    while (!work_job.faulted.load(std::memory_order_relaxed)) {
+        const uint64_t first = work_job.next.fetch_add(chunk, std::memory_order_relaxed);
+        if (first >= work_job.blocks) break;
+        const uint64_t end = first + chunk < work_job.blocks ? first + chunk : work_job.blocks;
+        for (uint64_t index = first; index < end; ++index, ++done) {
+            if (!run(index)) break;
+        }
+    }
+    lowgraph_thread.runner = nullptr;
+    work_job.switches.fetch_add(switches, std::memory_order_relaxed);
+    return done;
+}
+
+void Block::prepare(Job& work_job) {
+    const Launch& launch = *work_job.launch;
+    const Extent size{launch.block[0], launch.block[1], launch.block[2]};
+    job = &work_job;
+    switches = 0;
+    warp_count_ = (work_job.threads + 31) / 32;
+    if (size.x != indexed_size_.x || size.y != indexed_size_.y || size.z != indexed_size_.z) {
+        indexed_size_ = size;
+        uint32_t thread = 0;
+        for (uint32_t z = 0; z < size.z; ++z)
+            for (uint32_t y = 0; y < size.y; ++y)
+                for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
+    }
+    launch.kernel->touch();  // outside the kernel's fibers: the first touch may allocate
+    lowgraph_thread.block_size = size;
+    lowgraph_thread.grid = {launch.grid[0], launch.grid[1], launch.grid[2]};
+    lowgraph_thread.dynamic_shared = shared.tail(launch.shared_bytes);
+    lowgraph_thread.dynamic_shared_bytes = launch.shared_bytes;
+    lowgraph_thread.threads = work_job.threads;
+    lowgraph_thread.runner = this;
+}
+
+// False: a thread of the block faulted.
+bool Block::run(uint64_t index) {
+    ThreadState& state = lowgraph_thread;
+    const uint64_t row = index / state.grid.x;
+    state.block = {static_cast<uint32_t>(index % state.grid.x),
+                   static_cast<uint32_t>(row % state.grid.y),
+                   static_cast<uint32_t>(row / state.grid.y)};
+    state.linear = 0;
+    state.thread = {0, 0, 0};
+    state.fibers = 0;
+    // NaN for floats, -1 for integers: what an earlier block left must not be mistaken for
+    // initialised.
+    if (state.dynamic_shared_bytes != 0)
+        std::memset(state.dynamic_shared, 0xff, state.dynamic_shared_bytes);
+    aborted_ = false;
+    stacks.reset();
+    stack_of_[0] = stacks.take();
+    lowgraph_switch(&main_, stacks.prepare(stack_of_[0], fiber_main));
+    return !aborted_;
+}
+
+// What every fresh stack runs: the kernel, for one thread after another.
+void Block::fiber_main() {
+    Block& block = *lowgraph_thread.runner;
+    block.job->launch->kernel->run(block.job->launch->params);
+    void* unused;
+    lowgraph_switch(&unused, block.main_);
+    __builtin_unreachable();
+}
+
+// The calling thread is the first of its block that waits: the threads before it have returned,
+// those after it have not begun.
+void Block::start_fibers() {
+    const uint32_t threads = lowgraph_thread.threads, self = lowgraph_thread.linear;
+    for (uint32_t i = 0; i < warp_count_; ++i) {
+        const uint32_t lanes = threads - i * 32;
+        warps[i].reset(lanes >= 32 ? ~0u : (1u << lanes) - 1);
+        if (self >= (i + 1) * 32) warps[i].returned = ~0u;
+    }
+    Warp& warp = warp_of(self);
+    warp.returned = (1u << self % 32) - 1;
+    warp.started = warp.returned | 1u << self % 32;
+    alive = threads - self;
+    at_barrier = 0;
+    votes = {0, 1, 0};
+    stack_of_[self] = stack_of_[0];
+    lowgraph_thread.delivery = &warp.delivery;
+    lowgraph_thread.fibers = 1;
+}
+
+void Block::enter(uint32_t thread) {
+    lowgraph_thread.linear = thread;
+    lowgraph_thread.thread = index_[thread];
+    lowgraph_thread.delivery = &warps[thread / 32].delivery;
+}
+
+// A ready thread, the caller's own warp first, then the warps after it in a ring; -1: there is
+// none.
+int Block::next_ready(uint32_t after) const {
+    const uint32_t own = after / 32, lane = after % 32;
+    if (const uint32_t ready = warps[own].ready()) {
+        const uint32_t above = ready & (~1u << lane);
+        return static_cast<int>(own * 32) + __builtin_ctz(above != 0 ? above : ready);
+    }
+    for (uint32_t step = 1; step < warp_count_; ++step) {
+        const uint32_t other = own + step < warp_count_ ? own + step : own + step - warp_count_;
+        if (const uint32_t ready = warps[other].ready())
+            return static_cast<int>(other * 32) + __builtin_ctz(ready);
+    }
+    return -1;
+}
+
+SwitchPlan Block::suspend() {
+    const uint32_t self = lowgraph_thread.linear;
+    const int next = next_ready(self);
+    if (__builtin_expect(next < 0, 0)) deadlock();
+    ++switches;
+    Warp& warp = warps[next / 32];
+    const uint32_t bit = 1u << next % 32;
+    if (__builtin_expect(!(warp.started & bit), 0)) {
+        warp.started |= bit;
+        stack_of_[next] = stacks.take();
+        places_[next] = stacks.prepare(stack_of_[next], fiber_main);
+    }
+    enter(static_cast<uint32_t>(next));
+    return {&places_[self], places_[next]};
+}
+
+void Block::release_barrier() {
+    for (uint32_t i = 0; i < warp_count_; ++i) warps[i].at_barrier = 0;
+    at_barrier = 0;
+    result = votes;
+    votes = {0, 1, 0};
+}
+
+void Block::abandon() {
+    aborted_ = true;
+    void* unused;
+    lowgraph_switch(&unused, main_);
+    __builtin_unreachable();
+}
+
+int Block::after_return() {
+    const uint32_t self = lowgraph_thread.linear;
+    --alive;
+    if (alive != 0 && at_barrier == alive) release_barrier();
+    warp_of(self).leave(self % 32);
+    if (alive == 0) return 0;
+    const int next = next_ready(self);
+    if (next < 0) deadlock();
+    Warp& warp = warps[next / 32];
+    const uint32_t bit = 1u << next % 32;
+    enter(static_cast<uint32_t>(next));
+    if (!(warp.started & bit)) {  // it has not begun: it may have this stack
+        warp.started |= bit;
+        stack_of_[next] = stack_of_[self];
+        return 1;
+    }
+    stacks.give_back(stack_of_[self]);
+    ++switches;
+    void* unused;
+    lowgraph_switch(&unused, places_[next]);
+    __builtin_unreachable();
+}
+
+}  // namespace lowgraph

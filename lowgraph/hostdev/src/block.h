@@ -1,0 +1,90 @@
+// One OS thread's runner of blocks. A block's threads run one after another on one stack, as a
+// plain loop, until one has to wait; then that stack is kept, the next thread gets another one, and
+// the block goes on as fibers. A kernel without barriers therefore switches never, with nothing to
+// detect beforehand.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "engine.h"
+#include "fibers.h"
+#include "warp.h"
+
+namespace lowgraph {
+
+// A launch in progress, shared by the threads that run its blocks.
+struct Job {
+    const Launch* launch;
+    uint64_t blocks;
+    uint32_t threads;  // of a block
+    uint32_t chunk;    // blocks taken at a time
+    std::atomic<uint64_t> next{0};
+    std::atomic<bool> faulted{false};
+    std::atomic<bool> printed{false};
+    std::atomic<uint64_t> switches{0};
+    Fault fault{};  // written once, by whoever set `faulted`
+};
+
+// Predicates that threads bring to a barrier: how many are true, whether all are, whether any is.
+struct Votes {
+    int count, conjunction, disjunction;
+};
+
+// Where a thread waits, for the text of a deadlock.
+struct WaitSite {
+    const char* file;
+    int line;
+};
+
+struct Block {
+    static constexpr uint32_t max_threads = 1024, max_warps = max_threads / 32;
+
+    // The calling OS thread's runner, made on first use. Runners are never freed: OS threads that
+    // run kernels are few and live as long as the process.
+    static Block& of_this_thread();
+
+    // Runs blocks of the job until none is left or one thread has faulted; how many it ran.
+    uint64_t work(Job& job);
+
+    // ---- called by the threads of the running block ----
+    void become_fibers() {
+        if (__builtin_expect(lowgraph_thread.fibers == 0, 0)) start_fibers();
+    }
+    Warp& warp_of(uint32_t thread) { return warps[thread / 32]; }
+    // The calling thread waits (it is marked so): who runs now. Ends the launch when nobody can.
+    SwitchPlan suspend();
+    void release_barrier();
+    // Ends the block at once, from whatever stack.
+    [[noreturn]] void abandon();
+    int after_return();
+    [[noreturn]] void deadlock();
+
+    Job* job = nullptr;
+    uint32_t alive = 0;       // threads that have not returned
+    uint32_t at_barrier = 0;  // threads that wait at the barrier
+    Votes votes{}, result{};  // brought to the barrier so far; what the last barrier handed out
+    uint64_t switches = 0;  // in this job
+    Warp warps[max_warps];
+    WaitSite sites[max_threads];
+    FiberStacks stacks;
+    GuardedBuffer shared{max_dynamic_shared};
+
+private:
+    void prepare(Job& job);
+    bool run(uint64_t index);
+    void start_fibers();
+    void enter(uint32_t thread);
+    int next_ready(uint32_t after) const;
+    static void fiber_main();
+
+    void* main_ = nullptr;  // the OS thread's own stack, while a block runs
+    uint32_t warp_count_ = 0;
+    bool aborted_ = false;
+    Extent indexed_size_{0, 0, 0};  // the block size that index_ holds for
+    Index index_[max_threads];      // threadIdx by thread number
+    void* places_[max_threads];     // where each suspended thread goes on
+    int stack_of_[max_threads];
+};
+
+}  // namespace lowgraph

@@ -1,0 +1,46 @@
+// Stream capture: where work offered to a stream goes, and what a call may not do while a stream is
+// capturing. Every rule here is a row that a real driver answered (tests/conformance, tests/traces).
+// All functions are called under `big_lock`.
+#pragma once
+#include "model.h"
+
+namespace lowgraph {
+
+// Where work offered to a stream goes: the caller runs it (enqueue), it became a node, or it is refused.
+struct Route {
+    enum Kind { run, recorded, refused } kind = run;
+    CUresult code = CUDA_SUCCESS;  // of a refusal
+};
+
+// Launches, asynchronous copies and memsets, host functions, graph launches, asynchronous alloc and free.
+// Takes `work` only when the answer is `recorded`.
+Route route_work(Stream&, Work&& work);
+Route route_record(Stream&, Event&, unsigned flags);
+Route route_wait(Stream&, Event&, unsigned flags);
+
+// A call with bad arguments on `stream`: a capture on it is invalidated; `code` unless an earlier rule answers.
+CUresult invalid_call(Stream&, CUresult code);
+
+// Calls that could wait for the device or change its memory: cuMemAlloc, cuMemFree, cuGraphInstantiate ...
+CUresult guard_unsafe();
+CUresult guard_stream_wait(Stream&, bool query);
+CUresult guard_context_sync();
+CUresult guard_event_wait(Event&, bool query);
+CUresult guard_elapsed(const Event& start, const Event& end);
+// Work on the legacy stream (synchronous copies and memsets too) while a blocking stream captures.
+CUresult guard_legacy();
+
+// Before a stream or an event is destroyed.
+void forget(Stream&);
+void forget(Event&);
+
+// ---- The capture calls themselves (entry_capture.cpp) ----
+CUresult begin_capture(Stream&, CUstreamCaptureMode mode);
+CUresult begin_capture_to_graph(Stream&, Graph&, const std::vector<Node*>& dependencies,
+                                CUstreamCaptureMode mode);
+CUresult end_capture(Stream&, Graph** graph);  // *graph: null unless the capture was whole
+CUresult capture_status(Stream&, CUstreamCaptureStatus* status);
+CUresult update_dependencies(Stream&, const std::vector<Node*>& dependencies, unsigned flags);
+CUstreamCaptureMode exchange_thread_mode(CUstreamCaptureMode mode);
+
+}  // namespace lowgraph

@@ -1,0 +1,80 @@
+// What a call may not do while a stream captures. The codes and what they invalidate are recorded rows.
+#include "capture_state.h"
+
+namespace lowgraph {
+namespace {
+
+// How unsafe calls of this thread are judged; cuThreadExchangeStreamCaptureMode changes it.
+thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+// Whether an unsafe call of this thread meets `capture`: one that it began itself, or, where both the
+// capture and the thread are in global mode, anyone's.
+bool forbids_unsafe(const Capture& capture) {
+    if (capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
+    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
+    if (capture.owner == std::this_thread::get_id()) return true;
+    return capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+bool has_blocking_member(const Capture& capture) {
+    for (const Stream* member : capture.members)
+        if (member->blocking()) return true;
+    return false;
+}
+
+// Invalidates every capture that `meets` names; `code` if there was one.
+template <typename Meets>
+CUresult refuse_if(Meets meets, CUresult code) {
+    CUresult answer = CUDA_SUCCESS;
+    for (const std::shared_ptr<Capture>& capture : live_captures())
+        if (meets(*capture)) {
+            invalidate(*capture);
+            answer = code;
+        }
+    return answer;
+}
+
+}  // namespace
+
+CUstreamCaptureMode exchange_thread_mode(CUstreamCaptureMode mode) {
+    const CUstreamCaptureMode before = thread_mode;
+    thread_mode = mode;
+    return before;
+}
+
+CUresult guard_unsafe() { return refuse_if(forbids_unsafe, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); }
+
+CUresult guard_legacy() { return refuse_if(has_blocking_member, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT); }
+
+// Every capture dies, whatever its mode and whoever began it.
+CUresult guard_context_sync() {
+    return refuse_if([](const Capture&) { return true; }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+CUresult guard_stream_wait(Stream& stream, bool) {
+    if (stream.is_legacy)
+        if (const CUresult code = guard_legacy(); code != CUDA_SUCCESS) return code;
+    if (!stream.capture) return guard_unsafe();
+    invalidate(*stream.capture);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult guard_event_wait(Event& event, bool) {
+    if (!event.capture) return guard_unsafe();
+    if (is_dead(*event.capture)) return CUDA_ERROR_INVALID_VALUE;
+    invalidate(*event.capture);
+    return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+// Asks about each event in turn before it looks at the timing flags, and invalidates nothing.
+CUresult guard_elapsed(const Event& start, const Event& end) {
+    for (const Event* event : {&start, &end}) {
+        if (event->capture)
+            return is_dead(*event->capture) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_CAPTURED_EVENT;
+        if (!event->recorded) return CUDA_ERROR_INVALID_HANDLE;
+    }
+    const bool timed = !((start.flags | end.flags) & CU_EVENT_DISABLE_TIMING);
+    return timed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+}  // namespace lowgraph

@@ -1,0 +1,250 @@
+// A capture's life, and the way of work and events into it. The codes are recorded rows of a real driver.
+#include <algorithm>
+
+#include "capture_state.h"
+#include "graph.h"
+#include "graph_memory.h"
+
+namespace lowgraph {
+namespace {
+
+constexpr Route run_it{Route::run, CUDA_SUCCESS};
+constexpr Route recorded_it{Route::recorded, CUDA_SUCCESS};
+
+Route refuse(CUresult code) { return {Route::refused, code}; }
+
+std::vector<std::shared_ptr<Capture>>& captures() {
+    static auto* const instance = new std::vector<std::shared_ptr<Capture>>;
+    return *instance;
+}
+
+uint64_t next_capture_id = 1;
+
+// The answers that come before any other for a call on `stream`: 906 on the legacy stream, 901 after
+// an invalidation.
+CUresult standing_refusal(Stream& stream) {
+    if (stream.is_legacy) return guard_legacy();
+    if (stream.capture && stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    return CUDA_SUCCESS;
+}
+
+void record_node(Stream& stream, Work&& work) {
+    Node& node = add_node(graph_of(*stream.capture), std::move(work), stream.tail);
+    stream.tail = {&node};
+}
+
+void leave(Stream& stream) {
+    stream.capture.reset();
+    stream.tail.clear();
+}
+
+// Takes the capture out of the world; events keep the object to know that it is over.
+std::unique_ptr<Graph> finish(std::shared_ptr<Capture> capture) {
+    capture->over = true;
+    for (Stream* member : capture->members) leave(*member);
+    captures().erase(std::find(captures().begin(), captures().end(), capture));
+    return std::move(capture->graph);
+}
+
+// Every captured node must lead to what the origin stream does next.
+bool is_joined(Capture& capture) {
+    const auto reached = ancestry(capture.origin->tail);
+    for (const Node& node : graph_of(capture).nodes)
+        if (node.id >= capture.first_id && !reached.count(&node)) return false;
+    return true;
+}
+
+CUresult begin(Stream& stream, std::shared_ptr<Capture> capture, CUstreamCaptureMode mode) {
+    if (stream.is_legacy) {
+        const CUresult code = guard_legacy();
+        return code != CUDA_SUCCESS ? code : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    if (stream.capture) return CUDA_ERROR_ILLEGAL_STATE;
+    capture->id = next_capture_id++;
+    capture->mode = mode;
+    capture->owner = std::this_thread::get_id();
+    capture->origin = &stream;
+    capture->members = {&stream};
+    stream.capture = capture;
+    stream.tail.clear();
+    captures().push_back(std::move(capture));
+    return CUDA_SUCCESS;
+}
+
+// An event wait pulls a stream that does not capture into the event's capture.
+void join(Stream& stream, const Event& event) {
+    stream.capture = event.capture;
+    stream.tail = event.captured_tail;
+    event.capture->members.push_back(&stream);
+}
+
+void add_dependencies(Stream& stream, const std::vector<Node*>& nodes) {
+    for (Node* node : nodes)
+        if (std::find(stream.tail.begin(), stream.tail.end(), node) == stream.tail.end())
+            stream.tail.push_back(node);
+}
+
+Route wait_for_captured(Stream& stream, Event& event) {
+    if (is_dead(*event.capture)) {
+        if (stream.capture) invalidate(*stream.capture);
+        return refuse(CUDA_ERROR_INVALID_VALUE);
+    }
+    if (stream.is_legacy) {
+        invalidate(*event.capture);
+        return refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    }
+    if (!stream.capture) {
+        join(stream, event);
+    } else if (stream.capture == event.capture) {
+        add_dependencies(stream, event.captured_tail);
+    } else {
+        invalidate(*stream.capture);
+        invalidate(*event.capture);
+        return refuse(CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    }
+    return recorded_it;
+}
+
+// A free may be recorded for any graph's allocation, not for memory from outside; the capture goes on.
+bool may_record(const Work& work) {
+    const auto* const free = std::get_if<FreeWork>(&work);
+    return !free || find_graph_memory(free->address);
+}
+
+}  // namespace
+
+const std::vector<std::shared_ptr<Capture>>& live_captures() { return captures(); }
+
+Route route_work(Stream& stream, Work&& work) {
+    if (const CUresult code = standing_refusal(stream); code != CUDA_SUCCESS) return refuse(code);
+    if (!stream.capture) {
+        const bool unsafe = std::holds_alternative<AllocWork>(work) || std::holds_alternative<FreeWork>(work);
+        const CUresult code = unsafe ? guard_unsafe() : CUDA_SUCCESS;
+        return code == CUDA_SUCCESS ? run_it : refuse(code);
+    }
+    if (std::holds_alternative<ImageWork>(work)) {
+        invalidate(*stream.capture);
+        return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    if (!may_record(work)) return refuse(CUDA_ERROR_INVALID_VALUE);
+    record_node(stream, std::move(work));
+    return recorded_it;
+}
+
+CUresult invalid_call(Stream& stream, CUresult code) {
+    if (const CUresult standing = standing_refusal(stream); standing != CUDA_SUCCESS) return standing;
+    if (stream.capture) invalidate(*stream.capture);
+    return code;
+}
+
+Route route_record(Stream& stream, Event& event, unsigned flags) {
+    if (const CUresult code = standing_refusal(stream); code != CUDA_SUCCESS) return refuse(code);
+    const bool external = flags & CU_EVENT_RECORD_EXTERNAL;
+    if (!stream.capture) {
+        if (external) return refuse(CUDA_ERROR_ILLEGAL_STATE);
+        event.capture.reset();
+        event.captured_tail.clear();
+        return run_it;
+    }
+    // An external record is a node; what a wait on the event means does not change.
+    if (external) {
+        record_node(stream, RecordWork{&event});
+    } else {
+        event.capture = stream.capture;
+        event.captured_tail = stream.tail;
+    }
+    return recorded_it;
+}
+
+Route route_wait(Stream& stream, Event& event, unsigned flags) {
+    if (const CUresult code = standing_refusal(stream); code != CUDA_SUCCESS) return refuse(code);
+    if (flags & CU_EVENT_WAIT_EXTERNAL) {
+        if (!stream.capture) return refuse(CUDA_ERROR_ILLEGAL_STATE);
+        record_node(stream, WaitWork{&event});
+        return recorded_it;
+    }
+    if (event.capture) return wait_for_captured(stream, event);
+    if (!stream.capture) return run_it;
+    if (!event.recorded) return recorded_it;  // never recorded: nothing to wait for, no edge
+    invalidate(*stream.capture);
+    return refuse(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+}
+
+void forget(Stream& stream) {
+    const std::shared_ptr<Capture> capture = stream.capture;
+    if (!capture) return;
+    invalidate(*capture);
+    if (capture->origin == &stream) {
+        finish(capture);
+        return;
+    }
+    std::erase(capture->members, &stream);
+    leave(stream);
+}
+
+// Nodes that name the event stay: what runs or instantiates them looks the handle up first.
+void forget(Event& event) {
+    event.capture.reset();
+    event.captured_tail.clear();
+}
+
+CUresult begin_capture(Stream& stream, CUstreamCaptureMode mode) {
+    auto capture = std::make_shared<Capture>();
+    capture->graph = std::make_unique<Graph>();
+    return begin(stream, std::move(capture), mode);
+}
+
+CUresult begin_capture_to_graph(Stream& stream, Graph& graph, const std::vector<Node*>& dependencies,
+                                CUstreamCaptureMode mode) {
+    auto capture = std::make_shared<Capture>();
+    capture->into = &graph;
+    capture->first_id = graph.next_id;
+    const CUresult code = begin(stream, std::move(capture), mode);
+    if (code == CUDA_SUCCESS) stream.tail = dependencies;
+    return code;
+}
+
+CUresult end_capture(Stream& stream, Graph** graph) {
+    *graph = nullptr;
+    if (stream.is_legacy)
+        if (const CUresult code = guard_legacy(); code != CUDA_SUCCESS) return code;
+    const std::shared_ptr<Capture> capture = stream.capture;
+    if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
+    if (capture->origin != &stream) {
+        invalidate(*capture);
+        return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    }
+    CUresult code = CUDA_SUCCESS;
+    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->owner != std::this_thread::get_id())
+        code = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    else if (capture->invalidated)
+        code = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    else if (!is_joined(*capture))
+        code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    std::unique_ptr<Graph> captured = finish(capture);
+    if (code == CUDA_SUCCESS) *graph = captured ? adopt_graph(std::move(captured)) : capture->into;
+    return code;
+}
+
+CUresult capture_status(Stream& stream, CUstreamCaptureStatus* status) {
+    if (stream.is_legacy)
+        for (const std::shared_ptr<Capture>& capture : captures())
+            for (const Stream* member : capture->members)
+                if (member->blocking()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;  // asking harms nothing
+    *status = !stream.capture                 ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream.capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                            : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return CUDA_SUCCESS;
+}
+
+CUresult update_dependencies(Stream& stream, const std::vector<Node*>& dependencies, unsigned flags) {
+    if (!stream.capture) return CUDA_ERROR_ILLEGAL_STATE;
+    if (stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    for (const Node* node : dependencies)
+        if (node->graph != &graph_of(*stream.capture)) return CUDA_ERROR_INVALID_VALUE;
+    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream.tail.clear();
+    add_dependencies(stream, dependencies);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace lowgraph

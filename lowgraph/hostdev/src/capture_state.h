@@ -1,0 +1,14 @@
+// What the capture rules and the capture guards share: the captures that have begun and not ended.
+#pragma once
+#include "capture.h"
+
+namespace lowgraph {
+
+// Invalidated captures stay in the list until they are ended: they still refuse calls.
+const std::vector<std::shared_ptr<Capture>>& live_captures();
+
+inline Graph& graph_of(Capture& capture) { return capture.into ? *capture.into : *capture.graph; }
+inline bool is_dead(const Capture& capture) { return capture.over || capture.invalidated; }
+inline void invalidate(Capture& capture) { capture.invalidated = true; }
+
+}  // namespace lowgraph

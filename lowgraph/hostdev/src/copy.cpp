@@ -1,0 +1,91 @@
+#include "copy.h"
+
+#include <cstring>
+
+#include "capture.h"
+#include "context.h"
+#include "memory.h"
+#include "queue.h"
+#include "stream.h"
+
+namespace lowgraph {
+namespace {
+
+size_t reach(const CopyWork& work, size_t pitch, size_t rows) {
+    if (work.width == 0 || work.height == 0 || work.depth == 0) return 0;
+    const size_t stride = rows != 0 ? rows : work.height;
+    return ((work.depth - 1) * stride + work.height - 1) * pitch + work.width;
+}
+
+bool is_device_range(uint64_t address, size_t bytes) {
+    Region region;
+    return find_region(address, bytes, &region) && region.state != RegionState::closing;
+}
+
+bool side_is_good(CUmemorytype kind, uint64_t address, size_t bytes) {
+    if (kind == CU_MEMORYTYPE_HOST) return address != 0;
+    return is_device_range(address, bytes);
+}
+
+bool is_pageable(CUmemorytype kind, uint64_t address, size_t bytes) {
+    return kind == CU_MEMORYTYPE_HOST && !is_pinned(address, bytes);
+}
+
+// The op for a copy that runs, with the bytes of a pageable source: the caller may overwrite them
+// as soon as the call has returned.
+Ticket make_op(CopyWork&& work, size_t src_bytes) {
+    auto op = std::make_shared<Op>();
+    if (is_pageable(work.src_kind, work.src, src_bytes)) {
+        op->staging.resize(src_bytes);
+        std::memcpy(op->staging.data(), reinterpret_cast<const void*>(work.src), src_bytes);
+        work.src = reinterpret_cast<uint64_t>(op->staging.data());
+    }
+    op->work = work;
+    return op;
+}
+
+}  // namespace
+
+CUresult check_copy(const CopyWork& work) {
+    const size_t dst_bytes = reach(work, work.dst_pitch, work.dst_rows);
+    const size_t src_bytes = reach(work, work.src_pitch, work.src_rows);
+    if (dst_bytes == 0) return CUDA_SUCCESS;
+    const bool good = side_is_good(work.dst_kind, work.dst, dst_bytes) &&
+                      side_is_good(work.src_kind, work.src, src_bytes);
+    return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult check_fill(const FillWork& work) {
+    if (work.width == 0 || work.height == 0) return CUDA_SUCCESS;
+    const size_t row = work.width * work.element;
+    if (work.dst % work.element != 0 || (work.height > 1 && work.pitch < row)) return CUDA_ERROR_INVALID_VALUE;
+    const size_t bytes = (work.height - 1) * work.pitch + row;
+    return is_device_range(work.dst, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult copy_async(Entry& entry, CUstream handle, CopyWork&& work) {
+    Stream* stream = find_stream(handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult bad = check_copy(work); bad != CUDA_SUCCESS) return invalid_call(*stream, bad);
+    const size_t dst_bytes = reach(work, work.dst_pitch, work.dst_rows);
+    const size_t src_bytes = reach(work, work.src_pitch, work.src_rows);
+    if (dst_bytes == 0 && !stream->capture) return CUDA_SUCCESS;
+    Work offered = work;
+    const Route route = route_work(*stream, std::move(offered));
+    if (route.kind != Route::run) return route.code;
+    const bool wait = is_pageable(work.dst_kind, work.dst, dst_bytes);
+    const Ticket ticket = enqueue_op(*stream, make_op(std::move(work), src_bytes), nullptr);
+    if (!wait) return settle(entry, ticket);
+    finish(ticket, entry.lock());
+    return context_error();
+}
+
+CUresult copy_now(Entry& entry, CopyWork&& work) {
+    if (const CUresult refused = guard_legacy(); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult bad = check_copy(work); bad != CUDA_SUCCESS) return bad;
+    const Ticket ticket = enqueue(*find_stream(nullptr), std::move(work));
+    finish(ticket, entry.lock());
+    return context_error();
+}
+
+}  // namespace lowgraph

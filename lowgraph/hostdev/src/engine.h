@@ -1,0 +1,49 @@
+// The execution engine: runs one kernel launch on the CPU, all its blocks, over the worker threads.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../include/cuda_on_host/abi.h"  // KernelEntry
+
+namespace lowgraph {
+
+// What went wrong in a launch. code is the driver's: 0 none, 700 illegal address, 710 assert, 716
+// misaligned address, 719 launch failure (deadlock, trap, integer division by zero).
+struct Fault {
+    int code;
+    uint32_t block[3], thread[3];
+    uint64_t address;
+    char text[512];  // one line: what, kernel, block, thread, address or source line
+};
+
+struct Launch {
+    const KernelEntry* kernel;
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes;  // dynamic shared memory, at most max_dynamic_shared
+    void** params;          // one pointer for each argument, as cuLaunchKernel takes them
+};
+
+constexpr uint32_t max_dynamic_shared = 256u << 10;
+
+// Starts the worker threads; workers counts the calling (executor) thread, 0 takes the number of
+// cores of this process. Idempotent. run_kernel starts them by itself if nobody did.
+void engine_start(int workers);
+// How many threads a launch may use from now on, the calling one included; 0: the number of cores.
+void engine_set_workers(int workers);
+// Blocks the calling thread, which takes part, until the launch has ended; the first fault, or code
+// 0. May be called from several threads at once: while one launch has the workers, another runs on
+// its caller alone.
+Fault run_kernel(const Launch& launch);
+// Takes the engine's signal handlers out again. The executor calls it when its queue is empty; the
+// next launch puts them back. Between launches they would only hand signals on to whoever had them
+// before.
+void engine_rest();
+// Switches between CUDA threads since the last call; 0 for kernels that never wait.
+uint64_t engine_take_switches();
+
+// The driver's side provides these two. They run in the faulting OS thread, outside any signal
+// handler, and must not take a lock that a thread running a kernel can hold.
+void describe_address(uint64_t address, char* out, size_t n);
+bool in_device_memory(uint64_t address);
+
+}  // namespace lowgraph

@@ -1,0 +1,38 @@
+#include "entry.h"
+
+#include <pthread.h>
+
+#include "context.h"
+
+namespace lowgraph {
+namespace {
+
+// After a fork the child has no executor and maybe a locked lock: like a real driver, refuse it.
+std::atomic<bool> forked_child{false};
+
+[[maybe_unused]] const int fork_hook = pthread_atfork(nullptr, nullptr, [] { forked_child = true; });
+
+CUresult refusal(Needs needs) {
+    if (needs == Needs::nothing) return CUDA_SUCCESS;
+    if (!initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
+    if (needs == Needs::driver) return CUDA_SUCCESS;
+    const Context* context = current_context();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return context_error();
+}
+
+}  // namespace
+
+std::mutex big_lock;
+
+Entry::Entry(Counter& counter, Needs needs) : code_(count_call(counter)) {
+    if (code_ == CUDA_SUCCESS && forked_child && needs != Needs::nothing)
+        code_ = CUDA_ERROR_NOT_INITIALIZED;
+    if (code_ != CUDA_SUCCESS) return;
+    lock_ = Lock(big_lock);
+    code_ = refusal(needs);
+}
+
+}  // namespace lowgraph

@@ -1,0 +1,41 @@
+// What every entry point opens with: count the call, take `big_lock`, refuse what cannot run.
+#pragma once
+#include <mutex>
+
+#include "counters.h"
+#include "model.h"
+
+// An entry point's linkage: exports.map shows these and hides all else.
+#define LOWGRAPH_API extern "C"
+
+// Opens an entry point: `entry` holds big_lock until the function returns.
+#define LOWGRAPH_ENTRY(needs)                                                                  \
+    static ::lowgraph::Counter& entry_counter = ::lowgraph::counter_of(__func__);              \
+    ::lowgraph::Entry entry(entry_counter, ::lowgraph::Needs::needs);                          \
+    if (entry.code() != CUDA_SUCCESS) return entry.code()
+
+namespace lowgraph {
+
+using Lock = std::unique_lock<std::mutex>;
+
+enum class Needs {
+    nothing,  // error strings, cuInit, the version: always answered
+    driver,   // cuInit must have run: 3 NOT_INITIALIZED
+    context,  // a live current context (201, 709) without a sticky error (its code)
+};
+
+class Entry {
+public:
+    Entry(Counter& counter, Needs needs);
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+    CUresult code() const { return code_; }
+    Lock& lock() { return lock_; }  // what waits gives it to queue.h's finish, which lets go of it
+
+private:
+    Lock lock_;
+    CUresult code_;
+};
+
+}  // namespace lowgraph

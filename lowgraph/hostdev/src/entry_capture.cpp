@@ -1,0 +1,132 @@
+// Entry points of stream capture.
+#include "capture_state.h"
+#include "graph.h"
+#include "handles.h"
+#include "stream.h"
+
+using namespace lowgraph;
+
+namespace {
+
+bool is_mode(CUstreamCaptureMode mode) {
+    return mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
+           mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
+struct CaptureInfo {
+    CUstreamCaptureStatus* status;
+    cuuint64_t* id;
+    CUgraph* graph;
+    const CUgraphNode** dependencies;
+    size_t* count;
+};
+
+// What is asked for beside the status is written while the capture is active only.
+CUresult capture_info(CUstream handle, const CaptureInfo& out) {
+    Stream* const stream = find_stream(handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (out.status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult code = capture_status(*stream, out.status);
+    if (code != CUDA_SUCCESS || *out.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return code;
+    Capture& capture = *stream->capture;
+    if (out.id != nullptr) *out.id = capture.id;
+    if (out.graph != nullptr) *out.graph = handle_of(&graph_of(capture));
+    if (out.dependencies != nullptr)
+        *out.dependencies = reinterpret_cast<const CUgraphNode*>(stream->tail.data());
+    if (out.count != nullptr) *out.count = stream->tail.size();
+    return code;
+}
+
+CUresult set_dependencies(CUstream handle, const CUgraphNode* handles, size_t count, unsigned flags) {
+    Stream* const stream = find_stream(handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    std::vector<Node*> nodes;
+    if (!read_nodes(handles, count, nullptr, &nodes)) return CUDA_ERROR_INVALID_VALUE;
+    if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;
+    return update_dependencies(*stream, nodes, flags);
+}
+
+}  // namespace
+
+LOWGRAPH_API CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
+    LOWGRAPH_ENTRY(context);
+    Stream* const stream = find_stream(hStream);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (!is_mode(mode)) return CUDA_ERROR_INVALID_VALUE;
+    return begin_capture(*stream, mode);
+}
+
+LOWGRAPH_API CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+                                                  const CUgraphNode* dependencies,
+                                                  const CUgraphEdgeData* dependencyData,
+                                                  size_t numDependencies, CUstreamCaptureMode mode) {
+    LOWGRAPH_ENTRY(context);
+    Stream* const stream = find_stream(hStream);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    Graph* const graph = find_graph(hGraph);
+    std::vector<Node*> nodes;
+    if (graph == nullptr || !is_mode(mode) || !read_nodes(dependencies, numDependencies, graph, &nodes))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!is_plain(dependencyData, numDependencies)) return CUDA_ERROR_NOT_SUPPORTED;
+    return begin_capture_to_graph(*stream, *graph, nodes, mode);
+}
+
+LOWGRAPH_API CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
+    LOWGRAPH_ENTRY(context);
+    Stream* const stream = find_stream(hStream);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (phGraph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Graph* graph = nullptr;
+    const CUresult code = end_capture(*stream, &graph);
+    *phGraph = handle_of(graph);
+    return code;
+}
+
+LOWGRAPH_API CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
+    LOWGRAPH_ENTRY(context);
+    return capture_info(hStream, {captureStatus, nullptr, nullptr, nullptr, nullptr});
+}
+
+LOWGRAPH_API CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus* status,
+                                                cuuint64_t* id, CUgraph* graph,
+                                                const CUgraphNode** dependencies, size_t* count) {
+    LOWGRAPH_ENTRY(context);
+    return capture_info(hStream, {status, id, graph, dependencies, count});
+}
+
+LOWGRAPH_API CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus* status,
+                                                cuuint64_t* id, CUgraph* graph,
+                                                const CUgraphNode** dependencies,
+                                                const CUgraphEdgeData** edgeData, size_t* count) {
+    LOWGRAPH_ENTRY(context);
+    size_t found = 0;
+    const CUresult code = capture_info(hStream, {status, id, graph, dependencies, &found});
+    if (code != CUDA_SUCCESS) return code;
+    // The caller may read it until its next driver call; all edges are plain.
+    static thread_local std::vector<CUgraphEdgeData> plain;
+    plain.assign(found, CUgraphEdgeData{});
+    if (edgeData != nullptr) *edgeData = plain.data();
+    if (count != nullptr) *count = found;
+    return code;
+}
+
+LOWGRAPH_API CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode* dependencies,
+                                                        size_t numDependencies, unsigned int flags) {
+    LOWGRAPH_ENTRY(context);
+    return set_dependencies(hStream, dependencies, numDependencies, flags);
+}
+
+LOWGRAPH_API CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode* dependencies,
+                                                           const CUgraphEdgeData* dependencyData,
+                                                           size_t numDependencies, unsigned int flags) {
+    LOWGRAPH_ENTRY(context);
+    if (!is_plain(dependencyData, numDependencies)) return CUDA_ERROR_NOT_SUPPORTED;
+    return set_dependencies(hStream, dependencies, numDependencies, flags);
+}
+
+LOWGRAPH_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+    LOWGRAPH_ENTRY(context);
+    if (mode == nullptr || !is_mode(*mode)) return CUDA_ERROR_INVALID_VALUE;
+    *mode = exchange_thread_mode(*mode);
+    return CUDA_SUCCESS;
+}

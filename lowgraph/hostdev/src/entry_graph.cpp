@@ -1,0 +1,215 @@
+// Entry points of graphs as a whole: made, cloned, asked for nodes and edges, rewired, destroyed.
+#include <fstream>
+
+#include "capture_state.h"
+#include "entry.h"
+#include "graph.h"
+#include "handles.h"
+#include "user_object.h"
+
+using namespace lowgraph;
+
+namespace {
+
+// A graph that a stream records into keeps its nodes until the capture ends.
+bool is_captured_into(const Graph& graph) {
+    for (const std::shared_ptr<Capture>& capture : live_captures())
+        if (&graph_of(*capture) == &graph) return true;
+    return false;
+}
+
+struct EdgeRoom {
+    CUgraphNode* from;
+    CUgraphNode* to;
+    CUgraphEdgeData* data;  // may be null
+    size_t* count;
+};
+
+// Edges node by node in order of creation, as the driver lists them.
+CUresult list_edges(CUgraph handle, const EdgeRoom& room) {
+    const Graph* const graph = find_graph(handle);
+    if (graph == nullptr || room.count == nullptr || (room.from == nullptr) != (room.to == nullptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    std::vector<const Node*> from, to;
+    for (const Node& node : graph->nodes)
+        for (const Node* after : node.after) {
+            from.push_back(&node);
+            to.push_back(after);
+        }
+    size_t written = *room.count;
+    const CUresult code = write_nodes(from, room.from, &written);
+    if (code != CUDA_SUCCESS) return code;
+    write_nodes(to, room.to, room.count);
+    for (size_t i = 0; room.data != nullptr && room.from != nullptr && i < written; ++i) room.data[i] = {};
+    return CUDA_SUCCESS;
+}
+
+enum class Side { before, after };
+
+CUresult list_neighbours(CUgraphNode handle, Side side, CUgraphNode* out, CUgraphEdgeData* data,
+                         size_t* count) {
+    const Node* const node = find_node(handle);
+    if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const std::vector<Node*>& all = side == Side::before ? node->before : node->after;
+    const CUresult code = write_nodes({all.begin(), all.end()}, out, count);
+    for (size_t i = 0; code == CUDA_SUCCESS && data != nullptr && out != nullptr && i < *count; ++i)
+        data[i] = {};
+    return code;
+}
+
+using Rewire = CUresult (*)(Node& from, Node& to);
+
+CUresult rewire(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count, Rewire change) {
+    const Graph* const graph = find_graph(handle);
+    std::vector<Node*> starts, ends;
+    if (graph == nullptr || !read_nodes(from, count, graph, &starts) || !read_nodes(to, count, graph, &ends))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; ++i)
+        if (const CUresult code = change(*starts[i], *ends[i]); code != CUDA_SUCCESS) return code;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+LOWGRAPH_API CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
+    LOWGRAPH_ENTRY(context);
+    if (phGraph == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    *phGraph = handle_of(create_graph());
+    return CUDA_SUCCESS;
+}
+
+LOWGRAPH_API CUresult cuGraphDestroy(CUgraph hGraph) {
+    LOWGRAPH_ENTRY(context);
+    Graph* const graph = find_graph(hGraph);
+    if (graph == nullptr || is_captured_into(*graph)) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult code = destroy_graph(*graph);
+    entry.lock().unlock();
+    call_user_destructors();
+    return code;
+}
+
+LOWGRAPH_API CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
+    LOWGRAPH_ENTRY(context);
+    const Graph* const original = find_graph(originalGraph);
+    if (phGraphClone == nullptr || original == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (has_memory_nodes(*original)) return CUDA_ERROR_NOT_SUPPORTED;
+    *phGraphClone = handle_of(adopt_graph(clone_graph(*original)));
+    return CUDA_SUCCESS;
+}
+
+LOWGRAPH_API CUresult cuGraphNodeFindInClone(CUgraphNode* phNode, CUgraphNode hOriginalNode,
+                                             CUgraph hClonedGraph) {
+    LOWGRAPH_ENTRY(context);
+    const Node* const original = find_node(hOriginalNode);
+    Graph* const clone = find_graph(hClonedGraph);
+    if (phNode == nullptr || original == nullptr || clone == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const Node* const twin = find_in_clone(*original, *clone);
+    if (twin == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *phNode = handle_of(twin);
+    return CUDA_SUCCESS;
+}
+
+LOWGRAPH_API CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType* type) {
+    LOWGRAPH_ENTRY(context);
+    const Node* const node = find_node(hNode);
+    if (node == nullptr || type == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *type = type_of(node->work);
+    return CUDA_SUCCESS;
+}
+
+LOWGRAPH_API CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode* nodes, size_t* numNodes) {
+    LOWGRAPH_ENTRY(context);
+    const Graph* const graph = find_graph(hGraph);
+    if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<const Node*> all;
+    for (const Node& node : graph->nodes) all.push_back(&node);
+    return write_nodes(all, nodes, numNodes);
+}
+
+LOWGRAPH_API CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes, size_t* numRootNodes) {
+    LOWGRAPH_ENTRY(context);
+    const Graph* const graph = find_graph(hGraph);
+    if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<const Node*> roots;
+    for (const Node& node : graph->nodes)
+        if (node.before.empty()) roots.push_back(&node);
+    return write_nodes(roots, rootNodes, numRootNodes);
+}
+
+LOWGRAPH_API CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, size_t* numEdges) {
+    LOWGRAPH_ENTRY(context);
+    return list_edges(hGraph, {from, to, nullptr, numEdges});
+}
+
+LOWGRAPH_API CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to,
+                                         CUgraphEdgeData* edgeData, size_t* numEdges) {
+    LOWGRAPH_ENTRY(context);
+    return list_edges(hGraph, {from, to, edgeData, numEdges});
+}
+
+LOWGRAPH_API CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode* dependencies, size_t* count) {
+    LOWGRAPH_ENTRY(context);
+    return list_neighbours(hNode, Side::before, dependencies, nullptr, count);
+}
+
+LOWGRAPH_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode* dependencies,
+                                                    CUgraphEdgeData* edgeData, size_t* count) {
+    LOWGRAPH_ENTRY(context);
+    return list_neighbours(hNode, Side::before, dependencies, edgeData, count);
+}
+
+LOWGRAPH_API CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode* dependents, size_t* count) {
+    LOWGRAPH_ENTRY(context);
+    return list_neighbours(hNode, Side::after, dependents, nullptr, count);
+}
+
+LOWGRAPH_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode* dependents,
+                                                      CUgraphEdgeData* edgeData, size_t* count) {
+    LOWGRAPH_ENTRY(context);
+    return list_neighbours(hNode, Side::after, dependents, edgeData, count);
+}
+
+LOWGRAPH_API CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
+                                             size_t count) {
+    LOWGRAPH_ENTRY(context);
+    return rewire(hGraph, from, to, count, connect);
+}
+
+LOWGRAPH_API CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
+                                                const CUgraphEdgeData* edgeData, size_t count) {
+    LOWGRAPH_ENTRY(context);
+    if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
+    return rewire(hGraph, from, to, count, connect);
+}
+
+LOWGRAPH_API CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
+                                                size_t count) {
+    LOWGRAPH_ENTRY(context);
+    return rewire(hGraph, from, to, count, disconnect);
+}
+
+LOWGRAPH_API CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode* from,
+                                                   const CUgraphNode* to, const CUgraphEdgeData* edgeData,
+                                                   size_t count) {
+    LOWGRAPH_ENTRY(context);
+    if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
+    return rewire(hGraph, from, to, count, disconnect);
+}
+
+LOWGRAPH_API CUresult cuGraphDestroyNode(CUgraphNode hNode) {
+    LOWGRAPH_ENTRY(context);
+    Node* const node = find_node(hNode);
+    if (node == nullptr || is_captured_into(*node->graph)) return CUDA_ERROR_INVALID_VALUE;
+    if (has_memory_nodes(*node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    remove_node(*node);
+    return CUDA_SUCCESS;
+}
+
+LOWGRAPH_API CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char* path, unsigned int) {
+    LOWGRAPH_ENTRY(context);
+    const Graph* const graph = find_graph(hGraph);
+    if (graph == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::ofstream file(path);
+    file << dot_text(*graph);
+    return file.good() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}

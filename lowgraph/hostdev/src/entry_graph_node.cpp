@@ -1,0 +1,283 @@
+// Entry points of single graph nodes: added, and their parameters read and set.
+#include "entry.h"
+#include "graph.h"
+#include "handles.h"
+#include "node_params.h"
+
+using namespace lowgraph;
+
+namespace {
+
+struct NewNode {
+    CUgraphNode* out;
+    CUgraph graph;
+    const CUgraphNode* dependencies;
+    size_t count;
+};
+
+// `read` turns the caller's parameters into work, once the graph and the dependencies are known good.
+template <typename Read>
+CUresult add(const NewNode& wanted, Read read) {
+    Graph* const graph = find_graph(wanted.graph);
+    std::vector<Node*> dependencies;
+    if (wanted.out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!read_nodes(wanted.dependencies, wanted.count, graph, &dependencies)) return CUDA_ERROR_INVALID_VALUE;
+    Work work;
+    if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
+    *wanted.out = handle_of(&add_node(*graph, std::move(work), dependencies));
+    return CUDA_SUCCESS;
+}
+
+// The node and its work of the wanted kind; null: another kind or no node.
+template <typename Kind>
+Kind* work_of(CUgraphNode handle) {
+    Node* const node = find_node(handle);
+    return node == nullptr ? nullptr : std::get_if<Kind>(&node->work);
+}
+
+template <typename Kind, typename Read>
+CUresult set(CUgraphNode handle, Read read) {
+    if (work_of<Kind>(handle) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Work work;
+    if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
+    Node* const node = find_node(handle);
+    if (work.index() != node->work.index()) return CUDA_ERROR_INVALID_VALUE;
+    keep_attributes(node->work, work);
+    node->work = std::move(work);
+    return CUDA_SUCCESS;
+}
+
+template <typename Params>
+auto reader(Params* params) {
+    return [params](Work* work) {
+        return params == nullptr ? CUDA_ERROR_INVALID_VALUE : read_params(*params, work);
+    };
+}
+
+template <typename Kind, typename Params>
+CUresult get(CUgraphNode handle, Params* params) {
+    const Kind* const work = work_of<Kind>(handle);
+    if (work == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    write_params(*work, params);
+    return CUDA_SUCCESS;
+}
+
+template <typename Kind>
+CUresult get_event(CUgraphNode handle, CUevent* event) {
+    const Kind* const work = work_of<Kind>(handle);
+    if (work == nullptr || event == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *event = handle_of(work->event);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+// ---- Kernels ----
+LOWGRAPH_API CUresult cuGraphAddKernelNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                              const CUgraphNode* dependencies, size_t count,
+                                              const CUDA_KERNEL_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    if (work_of<KernelWork>(hNode) == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    write_params(*find_node(hNode), params);
+    return CUDA_SUCCESS;
+}
+
+LOWGRAPH_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    return set<KernelWork>(hNode, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
+                                                    CUkernelNodeAttrValue* value) {
+    LOWGRAPH_ENTRY(context);
+    const KernelWork* const work = work_of<KernelWork>(hNode);
+    if (work == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return read_attribute(*work, attr, value);
+}
+
+LOWGRAPH_API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
+                                                    const CUkernelNodeAttrValue* value) {
+    LOWGRAPH_ENTRY(context);
+    KernelWork* const work = work_of<KernelWork>(hNode);
+    if (work == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return write_attribute(*work, attr, *value);
+}
+
+LOWGRAPH_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+    LOWGRAPH_ENTRY(context);
+    const KernelWork* const from = work_of<KernelWork>(src);
+    if (from == nullptr || work_of<KernelWork>(dst) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    keep_attributes(find_node(src)->work, find_node(dst)->work);
+    return CUDA_SUCCESS;
+}
+
+// ---- Copies, memsets, host functions ----
+LOWGRAPH_API CUresult cuGraphAddMemcpyNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                           const CUgraphNode* dependencies, size_t count,
+                                           const CUDA_MEMCPY3D* params, CUcontext) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D* params) {
+    LOWGRAPH_ENTRY(context);
+    return get<CopyWork>(hNode, params);
+}
+
+LOWGRAPH_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D* params) {
+    LOWGRAPH_ENTRY(context);
+    return set<CopyWork>(hNode, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                           const CUgraphNode* dependencies, size_t count,
+                                           const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    return get<FillWork>(hNode, params);
+}
+
+LOWGRAPH_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    return set<FillWork>(hNode, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphAddHostNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                         const CUgraphNode* dependencies, size_t count,
+                                         const CUDA_HOST_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    const HostWork* const work = work_of<HostWork>(hNode);
+    if (work == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *params = {work->fn, work->user_data};
+    return CUDA_SUCCESS;
+}
+
+LOWGRAPH_API CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    return set<HostWork>(hNode, reader(params));
+}
+
+// ---- Empty nodes, child graphs, events ----
+LOWGRAPH_API CUresult cuGraphAddEmptyNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                          const CUgraphNode* dependencies, size_t count) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count}, [](Work*) { return CUDA_SUCCESS; });
+}
+
+LOWGRAPH_API CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                               const CUgraphNode* dependencies, size_t count,
+                                               CUgraph childGraph) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count},
+               [childGraph](Work* work) { return read_child(childGraph, work); });
+}
+
+LOWGRAPH_API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph* phGraph) {
+    LOWGRAPH_ENTRY(context);
+    const ChildWork* const work = work_of<ChildWork>(hNode);
+    if (work == nullptr || phGraph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *phGraph = handle_of(work->graph.get());
+    return CUDA_SUCCESS;
+}
+
+LOWGRAPH_API CUresult cuGraphAddEventRecordNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                                const CUgraphNode* dependencies, size_t count, CUevent event) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count},
+               [event](Work* work) { return read_record(event, work); });
+}
+
+LOWGRAPH_API CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent* event_out) {
+    LOWGRAPH_ENTRY(context);
+    return get_event<RecordWork>(hNode, event_out);
+}
+
+LOWGRAPH_API CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
+    LOWGRAPH_ENTRY(context);
+    return set<RecordWork>(hNode, [event](Work* work) { return read_record(event, work); });
+}
+
+LOWGRAPH_API CUresult cuGraphAddEventWaitNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                              const CUgraphNode* dependencies, size_t count, CUevent event) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count},
+               [event](Work* work) { return read_wait(event, work); });
+}
+
+LOWGRAPH_API CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent* event_out) {
+    LOWGRAPH_ENTRY(context);
+    return get_event<WaitWork>(hNode, event_out);
+}
+
+LOWGRAPH_API CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
+    LOWGRAPH_ENTRY(context);
+    return set<WaitWork>(hNode, [event](Work* work) { return read_wait(event, work); });
+}
+
+// ---- Memory of graphs ----
+LOWGRAPH_API CUresult cuGraphAddMemAllocNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                             const CUgraphNode* dependencies, size_t count,
+                                             CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS* params_out) {
+    LOWGRAPH_ENTRY(context);
+    return get<AllocWork>(hNode, params_out);
+}
+
+LOWGRAPH_API CUresult cuGraphAddMemFreeNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                            const CUgraphNode* dependencies, size_t count, CUdeviceptr dptr) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count},
+               [dptr](Work* work) { return read_free(dptr, work); });
+}
+
+LOWGRAPH_API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr* dptr_out) {
+    LOWGRAPH_ENTRY(context);
+    const FreeWork* const work = work_of<FreeWork>(hNode);
+    if (work == nullptr || dptr_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *dptr_out = work->address;
+    return CUDA_SUCCESS;
+}
+
+// ---- Any kind, by the one struct ----
+LOWGRAPH_API CUresult cuGraphAddNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                     size_t count, CUgraphNodeParams* params) {
+    LOWGRAPH_ENTRY(context);
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                        const CUgraphNode* dependencies, const CUgraphEdgeData* edgeData,
+                                        size_t count, CUgraphNodeParams* params) {
+    LOWGRAPH_ENTRY(context);
+    if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+}
+
+LOWGRAPH_API CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* params) {
+    LOWGRAPH_ENTRY(context);
+    const Node* const node = find_node(hNode);
+    if (node == nullptr || params == nullptr || params->type != type_of(node->work))
+        return CUDA_ERROR_INVALID_VALUE;
+    const bool fixed = params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || params->type == CU_GRAPH_NODE_TYPE_GRAPH;
+    if (fixed) return CUDA_ERROR_NOT_SUPPORTED;
+    return std::visit([&](const auto& kind) { return set<std::decay_t<decltype(kind)>>(hNode, reader(params)); },
+                      node->work);
+}

@@ -1,0 +1,79 @@
+// What unified addressing tells about a pointer.
+#include <cstring>
+
+#include "context.h"
+#include "memory.h"
+#include "pool.h"
+
+using namespace lowgraph;
+
+namespace {
+
+template <typename T>
+CUresult answer(void* out, T value) {
+    std::memcpy(out, &value, sizeof value);
+    return CUDA_SUCCESS;
+}
+
+bool is_host(const Region& region) {
+    return region.kind == RegionKind::host || region.kind == RegionKind::registered;
+}
+
+CUresult read_attribute(const Region& region, uint64_t address, CUpointer_attribute attribute, void* out) {
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_CONTEXT: return answer(out, reinterpret_cast<CUcontext>(current_context()));
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            return answer(out, unsigned{is_host(region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE});
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return answer(out, CUdeviceptr{address});
+        case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+            return is_host(region) ? answer(out, address) : CUDA_ERROR_INVALID_VALUE;
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID: return answer(out, static_cast<unsigned long long>(region.id));
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return answer(out, 0);
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return answer(out, CUdeviceptr{region.address});
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return answer(out, region.bytes);
+        case CU_POINTER_ATTRIBUTE_MAPPED: return answer(out, true);
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return answer(out, false);
+        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+            return answer(out, region.kind == RegionKind::pool ? default_pool() : CUmemoryPool{});
+        default: return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+// The many-at-once form answers for an unknown pointer with zeros of the attribute's size.
+size_t attribute_bytes(CUpointer_attribute attribute) {
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return 4;
+        case CU_POINTER_ATTRIBUTE_MAPPED:
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return 1;
+        default: return 8;
+    }
+}
+
+}  // namespace
+
+LOWGRAPH_API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute, CUdeviceptr address) {
+    LOWGRAPH_ENTRY(context);
+    Region region;
+    if (out == nullptr || !find_region(address, 1, &region)) return CUDA_ERROR_INVALID_VALUE;
+    return read_attribute(region, address, attribute, out);
+}
+
+LOWGRAPH_API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** out,
+                                             CUdeviceptr address) {
+    LOWGRAPH_ENTRY(context);
+    if (attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Region region;
+    const bool known = find_region(address, 1, &region);
+    for (unsigned i = 0; i < count; ++i) {
+        const bool told = known && read_attribute(region, address, attributes[i], out[i]) == CUDA_SUCCESS;
+        if (!told) std::memset(out[i], 0, attribute_bytes(attributes[i]));
+    }
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,180 @@
+#include "exec.h"
+
+#include "module.h"
+#include "stream.h"
+
+namespace lowgraph {
+namespace {
+
+using Execs = std::unordered_map<Exec*, std::unique_ptr<Exec>>;
+using Places = std::unordered_map<const Node*, ExecPlace>;
+
+Execs& execs() {
+    static Execs* const instance = new Execs;
+    return *instance;
+}
+
+// Adds the nodes of `graph` and of its child graphs to the map from nodes to places.
+void add_places(const Graph& graph, const std::vector<uint32_t>& above, Places& places) {
+    uint32_t place = 0;
+    for (const Node* node : topological_order(graph)) {
+        std::vector<uint32_t> path = above;
+        path.push_back(place++);
+        if (const auto* child = std::get_if<ChildWork>(&node->work)) add_places(*child->graph, path, places);
+        places[node] = {graph.uid, std::move(path)};
+    }
+}
+
+bool is_live(const Event* event) { return find_event(reinterpret_cast<CUevent>(const_cast<Event*>(event))); }
+
+// A node whose kernel's module or whose event is gone cannot be instantiated.
+bool can_run(const Work& work) {
+    if (const auto* kernel = std::get_if<KernelWork>(&work)) return kernel->function->module;
+    if (const auto* record = std::get_if<RecordWork>(&work)) return is_live(record->event);
+    if (const auto* wait = std::get_if<WaitWork>(&work)) return is_live(wait->event);
+    return true;
+}
+
+const Node* find_culprit(const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+        if (!can_run(node.work)) return &node;
+        if (const auto* child = std::get_if<ChildWork>(&node.work))
+            if (const Node* culprit = find_culprit(*child->graph)) return culprit;
+    }
+    return nullptr;
+}
+
+void set_node(ExecImage& image, const std::vector<uint32_t>& path, size_t level, ExecNode&& changed) {
+    std::shared_ptr<const ExecNode>& slot = image.nodes[path[level]];
+    if (level + 1 == path.size()) {
+        slot = std::make_shared<ExecNode>(std::move(changed));
+        return;
+    }
+    auto inner = std::make_shared<ExecImage>(*slot->child);
+    set_node(*inner, path, level + 1, std::move(changed));
+    ExecNode outer = *slot;
+    outer.child = std::move(inner);
+    slot = std::make_shared<ExecNode>(std::move(outer));
+}
+
+template <typename Visit>
+void for_each_node(const ExecImage& image, Visit visit) {
+    for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
+        visit(*node);
+        if (node->child) for_each_node(*node->child, visit);
+    }
+}
+
+// Frees what earlier launches left allocated (AUTO_FREE_ON_LAUNCH), or says that it is in the way.
+CUresult settle_allocations(const Exec& exec, Stream& stream) {
+    std::vector<std::shared_ptr<GraphMemory>> left;
+    for_each_node(*exec.image, [&left](const ExecNode& node) {
+        if (node.memory && node.memory->live) left.push_back(node.memory);
+    });
+    if (left.empty()) return CUDA_SUCCESS;
+    if (!(exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)) return CUDA_ERROR_INVALID_VALUE;
+    for (const std::shared_ptr<GraphMemory>& memory : left) {
+        memory->live = false;
+        enqueue_after(stream, FreeWork{memory->address}, exec.last);
+    }
+    return CUDA_SUCCESS;
+}
+
+// What a launch that was queued means for events and for memory, as later calls see it.
+void note_effects(const ExecImage& image, const Ticket& ticket) {
+    for_each_node(image, [&ticket](const ExecNode& node) {
+        if (node.memory) node.memory->live = true;
+        if (const auto* free = std::get_if<FreeWork>(&node.work)) free_graph_memory(free->address);
+        const auto* const record = std::get_if<RecordWork>(&node.work);
+        if (!record || !node.enabled || !is_live(record->event)) return;
+        record->event->recorded = ticket;
+        record->event->capture.reset();
+        record->event->captured_tail.clear();
+    });
+}
+
+// Event wait nodes hold up the whole launch: what they wait for was recorded before it.
+void queue_waits(const ExecImage& image, Stream& stream) {
+    for_each_node(image, [&stream](const ExecNode& node) {
+        const auto* const wait = std::get_if<WaitWork>(&node.work);
+        if (wait && node.enabled && is_live(wait->event) && wait->event->recorded)
+            enqueue_after(stream, EmptyWork{}, wait->event->recorded);
+    });
+}
+
+}  // namespace
+
+std::shared_ptr<ExecImage> make_image(const Graph& graph) {
+    auto image = std::make_shared<ExecImage>();
+    image->user_objects = graph.user_objects;
+    std::unordered_map<const Node*, uint32_t> places;
+    for (const Node* node : topological_order(graph)) {
+        ExecNode made;
+        made.work = node->work;
+        made.id = node->id;
+        made.enabled = node->enabled;
+        made.memory = node->memory;
+        for (const Node* before : node->before) made.before.push_back(places.at(before));
+        if (const auto* child = std::get_if<ChildWork>(&node->work)) made.child = make_image(*child->graph);
+        places.emplace(node, static_cast<uint32_t>(image->nodes.size()));
+        image->nodes.push_back(std::make_shared<ExecNode>(std::move(made)));
+    }
+    return image;
+}
+
+Exec* find_exec(CUgraphExec handle) {
+    const auto found = execs().find(reinterpret_cast<Exec*>(handle));
+    return found == execs().end() ? nullptr : found->first;
+}
+
+CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node** culprit) {
+    *culprit = find_culprit(graph);
+    if (*culprit) return CUDA_ERROR_INVALID_VALUE;
+    auto made = std::make_unique<Exec>();
+    made->flags = flags;
+    made->source_uid = graph.uid;
+    made->image = make_image(graph);
+    add_places(graph, {}, made->places);
+    *exec = made.get();
+    execs().emplace(*exec, std::move(made));
+    return CUDA_SUCCESS;
+}
+
+void destroy_exec(Exec& exec) { execs().erase(&exec); }
+void destroy_execs() { execs().clear(); }
+
+CUresult launch(Exec& exec, Stream& stream, Ticket* ticket) {
+    if (const CUresult code = settle_allocations(exec, stream); code != CUDA_SUCCESS) return code;
+    queue_waits(*exec.image, stream);
+    exec.last = enqueue_after(stream, ImageWork{exec.image}, exec.last);
+    note_effects(*exec.image, exec.last);
+    *ticket = exec.last;
+    return CUDA_SUCCESS;
+}
+
+CUresult run_image(const ExecImage& image) {
+    for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
+        // Waits were queued before the launch; a disabled node only keeps its place in the order.
+        if (!node->enabled || std::holds_alternative<WaitWork>(node->work)) continue;
+        const CUresult code = node->child ? run_image(*node->child) : run_work(node->work);
+        if (code != CUDA_SUCCESS) return code;
+    }
+    return CUDA_SUCCESS;
+}
+
+const ExecNode* find_exec_node(const Exec& exec, const Node& node) {
+    const auto place = exec.places.find(&node);
+    if (place == exec.places.end() || place->second.graph_uid != node.graph->uid) return nullptr;
+    const ExecImage* image = exec.image.get();
+    const std::vector<uint32_t>& path = place->second.path;
+    for (size_t level = 0; level + 1 < path.size(); ++level) image = image->nodes[path[level]]->child.get();
+    return image->nodes[path.back()].get();
+}
+
+void replace_exec_node(Exec& exec, const Node& node, ExecNode&& changed) {
+    // Only a launch in flight can hold the image too, and only one that big_lock let us queue.
+    if (exec.image.use_count() > 1) exec.image = std::make_shared<ExecImage>(*exec.image);
+    set_node(*exec.image, exec.places.at(&node).path, 0, std::move(changed));
+}
+
+}  // namespace lowgraph

@@ -1,0 +1,55 @@
+// Executable graphs: an immutable image of the nodes in running order, replaced as a whole when a
+// node is changed or the graph is updated, so that launches in flight keep what they were issued with.
+#pragma once
+#include "graph.h"
+#include "graph_memory.h"
+#include "queue.h"
+
+namespace lowgraph {
+
+struct ExecNode {
+    Work work;  // a child graph's is in `child`
+    std::vector<uint32_t> before;  // places in the image, in the order of the edges
+    uint64_t id = 0;               // of the node it was made from: the order of creation
+    bool enabled = true;
+    std::shared_ptr<GraphMemory> memory;      // of an alloc node
+    std::shared_ptr<const ExecImage> child;
+};
+struct ExecImage {
+    std::vector<std::shared_ptr<const ExecNode>> nodes;  // each after those in its `before`
+    std::vector<std::shared_ptr<UserObject>> user_objects;
+};
+
+// Where a node is: its place in the image, then in the child graph's image that stands there ...
+struct ExecPlace {
+    uint64_t graph_uid = 0;  // tells a node from one of a later graph at its address
+    std::vector<uint32_t> path;
+};
+
+// A CUgraphExec.
+struct Exec {
+    uint64_t flags = 0;
+    uint64_t source_uid = 0;  // of the graph it was made from
+    std::shared_ptr<ExecImage> image;  // changed in place only while no launch has it
+    std::unordered_map<const Node*, ExecPlace> places;  // of the source graph's nodes
+    Ticket last;  // its newest launch: launches of one executable run one after another
+};
+
+Exec* find_exec(CUgraphExec handle);  // null: not a live executable
+// INVALID_VALUE with `culprit` set when a node cannot run.
+CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node** culprit);
+void destroy_exec(Exec& exec);  // launches in flight finish with their image
+void destroy_execs();           // context teardown
+
+// Queues one launch; INVALID_VALUE while memory that an earlier one allocated is not freed.
+CUresult launch(Exec& exec, Stream& stream, Ticket* ticket);
+// A graph launch reached: its nodes, one by one, through run_work. Runs without big_lock.
+CUresult run_image(const ExecImage& image);
+
+// ---- One node of the next launches ----
+const ExecNode* find_exec_node(const Exec& exec, const Node& node);  // null: not from its graph
+void replace_exec_node(Exec& exec, const Node& node, ExecNode&& changed);
+
+std::shared_ptr<ExecImage> make_image(const Graph& graph);
+
+}  // namespace lowgraph

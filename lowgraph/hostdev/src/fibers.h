@@ -1,0 +1,57 @@
+// The stacks on which the threads of a block run once they have to wait for one another.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "../include/cuda_on_host/fiber_switch.h"
+
+namespace lowgraph {
+
+constexpr size_t page_bytes = 4096;
+
+class FiberStacks {
+public:
+    static constexpr int max_stacks = 1024;  // a block's most threads
+    // An odd number of pages: stacks a power of two apart would fight for the same TLB and cache
+    // sets (2-3x a switch).
+    static constexpr size_t stride = 17 * page_bytes;
+    static constexpr size_t usable = stride - page_bytes;  // the lowest page is the guard
+
+    FiberStacks();
+    FiberStacks(const FiberStacks&) = delete;
+    FiberStacks& operator=(const FiberStacks&) = delete;
+
+    void reset() { used_ = 0, free_.clear(); }
+    int take();
+    void give_back(int stack) { free_.push_back(stack); }
+    // A place for lowgraph_switch to go on at: entry() on the given stack.
+    void* prepare(int stack, void (*entry)()) const;
+    // The top of a stack that no fiber ever gets: where a thread that faulted lands, whatever its
+    // own stack is like.
+    void* recovery_top() const;
+    // The address lies in a guard page: a thread has used up its stack.
+    bool is_guard(uint64_t address) const;
+
+private:
+    char* base_;
+    int used_ = 0;
+    std::vector<int> free_;
+};
+
+// A page-ended buffer between two guard pages: dynamic shared memory.
+class GuardedBuffer {
+public:
+    explicit GuardedBuffer(size_t bytes);
+    GuardedBuffer(const GuardedBuffer&) = delete;
+    GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+    // The last n bytes, rounded up to keep the start 16-byte aligned.
+    char* tail(size_t n) const { return begin_ + bytes_ - (n + 15) / 16 * 16; }
+    bool is_near(uint64_t address) const;
+
+private:
+    char* begin_;
+    size_t bytes_;
+};
+
+}  // namespace lowgraph

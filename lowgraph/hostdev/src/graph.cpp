@@ -1,0 +1,187 @@
+#include "graph.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "graph_memory.h"
+
+namespace lowgraph {
+namespace {
+
+struct Registry {
+    std::unordered_set<const Graph*> graphs;  // all: owned, captured into, and nodes' child graphs
+    std::unordered_set<const Node*> nodes;
+    std::unordered_map<Graph*, std::unique_ptr<Graph>> owned;
+    uint64_t next_uid = 1;
+};
+
+Registry& registry() {
+    static Registry* const instance = new Registry;  // leaked: graphs may outlive static destructors
+    return *instance;
+}
+
+// Looked up at the end that has fewer edges in practice: forks are wide, joins are not.
+bool has_edge(const Node& from, const Node& to) {
+    return std::find(to.before.begin(), to.before.end(), &from) != to.before.end();
+}
+
+void drop(std::vector<Node*>& list, const Node& node) {
+    list.erase(std::find(list.begin(), list.end(), &node));
+}
+
+}  // namespace
+
+Graph::Graph() : uid(registry().next_uid++) { registry().graphs.insert(this); }
+
+Graph::~Graph() {
+    registry().graphs.erase(this);
+    for (const Node& node : nodes) registry().nodes.erase(&node);
+}
+
+Graph* create_graph() { return adopt_graph(std::make_unique<Graph>()); }
+
+Graph* adopt_graph(std::unique_ptr<Graph> graph) {
+    Graph* const handle = graph.get();
+    registry().owned.emplace(handle, std::move(graph));
+    return handle;
+}
+
+Graph* find_graph(CUgraph handle) {
+    auto* const graph = reinterpret_cast<Graph*>(handle);
+    return registry().graphs.count(graph) ? graph : nullptr;
+}
+
+Node* find_node(CUgraphNode handle) {
+    auto* const node = reinterpret_cast<Node*>(handle);
+    return registry().nodes.count(node) ? node : nullptr;
+}
+
+CUresult destroy_graph(Graph& graph) {
+    return registry().owned.erase(&graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void destroy_graphs() { registry().owned.clear(); }
+
+Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies) {
+    Node& node = graph.nodes.emplace_back();
+    node.graph = &graph;
+    node.id = graph.next_id++;
+    node.work = std::move(work);
+    if (const auto* alloc = std::get_if<AllocWork>(&node.work))
+        node.memory = own_graph_memory(alloc->address, alloc->bytes);
+    registry().nodes.insert(&node);
+    for (Node* before : dependencies)
+        if (!has_edge(*before, node)) {
+            before->after.push_back(&node);
+            node.before.push_back(before);
+        }
+    return node;
+}
+
+void remove_node(Node& node) {
+    for (Node* before : node.before) drop(before->after, node);
+    for (Node* after : node.after) drop(after->before, node);
+    registry().nodes.erase(&node);
+    node.graph->nodes.remove_if([&node](const Node& other) { return &other == &node; });
+}
+
+CUresult connect(Node& from, Node& to) {
+    if (from.graph != to.graph || has_edge(from, to)) return CUDA_ERROR_INVALID_VALUE;
+    if (ancestry({&from}).count(&to)) return CUDA_ERROR_INVALID_VALUE;
+    from.after.push_back(&to);
+    to.before.push_back(&from);
+    return CUDA_SUCCESS;
+}
+
+CUresult disconnect(Node& from, Node& to) {
+    if (!has_edge(from, to)) return CUDA_ERROR_INVALID_VALUE;
+    drop(from.after, to);
+    drop(to.before, from);
+    return CUDA_SUCCESS;
+}
+
+CUgraphNodeType type_of(const Work& work) {
+    struct Namer {
+        CUgraphNodeType operator()(const EmptyWork&) { return CU_GRAPH_NODE_TYPE_EMPTY; }
+        CUgraphNodeType operator()(const KernelWork&) { return CU_GRAPH_NODE_TYPE_KERNEL; }
+        CUgraphNodeType operator()(const CopyWork&) { return CU_GRAPH_NODE_TYPE_MEMCPY; }
+        CUgraphNodeType operator()(const FillWork&) { return CU_GRAPH_NODE_TYPE_MEMSET; }
+        CUgraphNodeType operator()(const HostWork&) { return CU_GRAPH_NODE_TYPE_HOST; }
+        CUgraphNodeType operator()(const RecordWork&) { return CU_GRAPH_NODE_TYPE_EVENT_RECORD; }
+        CUgraphNodeType operator()(const WaitWork&) { return CU_GRAPH_NODE_TYPE_WAIT_EVENT; }
+        CUgraphNodeType operator()(const AllocWork&) { return CU_GRAPH_NODE_TYPE_MEM_ALLOC; }
+        CUgraphNodeType operator()(const FreeWork&) { return CU_GRAPH_NODE_TYPE_MEM_FREE; }
+        CUgraphNodeType operator()(const ChildWork&) { return CU_GRAPH_NODE_TYPE_GRAPH; }
+        // An executable is never a node: a graph launch into a capture is refused.
+        CUgraphNodeType operator()(const ImageWork&) { return CU_GRAPH_NODE_TYPE_GRAPH; }
+    };
+    return std::visit(Namer{}, work);
+}
+
+std::unique_ptr<Graph> clone_graph(const Graph& original) {
+    auto clone = std::make_unique<Graph>();
+    clone->cloned_from = original.uid;
+    clone->user_objects = original.user_objects;
+    std::unordered_map<const Node*, Node*> twins;
+    for (const Node& node : original.nodes) {
+        Work work = node.work;
+        if (auto* child = std::get_if<ChildWork>(&work)) child->graph = clone_graph(*child->graph);
+        Node& twin = add_node(*clone, std::move(work), {});
+        twin.id = node.id;
+        twin.enabled = node.enabled;
+        twins[&node] = &twin;
+    }
+    for (const Node& node : original.nodes) {
+        for (const Node* before : node.before) twins[&node]->before.push_back(twins[before]);
+        for (const Node* after : node.after) twins[&node]->after.push_back(twins[after]);
+    }
+    clone->next_id = original.next_id;
+    return clone;
+}
+
+Node* find_in_clone(const Node& original, Graph& clone) {
+    if (clone.cloned_from != original.graph->uid) return nullptr;
+    for (Node& node : clone.nodes)
+        if (node.id == original.id) return &node;
+    return nullptr;
+}
+
+bool has_memory_nodes(const Graph& graph) {
+    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+        if (const auto* child = std::get_if<ChildWork>(&node.work)) return has_memory_nodes(*child->graph);
+        return std::holds_alternative<AllocWork>(node.work) || std::holds_alternative<FreeWork>(node.work);
+    });
+}
+
+std::unordered_set<const Node*> ancestry(const std::vector<Node*>& nodes) {
+    std::unordered_set<const Node*> seen;
+    std::vector<const Node*> open(nodes.begin(), nodes.end());
+    while (!open.empty()) {
+        const Node* const node = open.back();
+        open.pop_back();
+        if (!seen.insert(node).second) continue;
+        open.insert(open.end(), node->before.begin(), node->before.end());
+    }
+    return seen;
+}
+
+std::vector<const Node*> topological_order(const Graph& graph) {
+    const auto younger = [](const Node* a, const Node* b) { return a->id > b->id; };
+    std::priority_queue<const Node*, std::vector<const Node*>, decltype(younger)> ready(younger);
+    std::unordered_map<const Node*, size_t> missing;
+    for (const Node& node : graph.nodes) {
+        missing[&node] = node.before.size();
+        if (node.before.empty()) ready.push(&node);
+    }
+    std::vector<const Node*> order;
+    while (!ready.empty()) {
+        const Node* const node = ready.top();
+        ready.pop();
+        order.push_back(node);
+        for (const Node* after : node->after)
+            if (--missing[after] == 0) ready.push(after);
+    }
+    return order;
+}
+
+}  // namespace lowgraph

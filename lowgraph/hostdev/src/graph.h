@@ -1,0 +1,38 @@
+// Graphs under construction: nodes, edges, ownership, clones. All functions need big_lock.
+#pragma once
+#include <unordered_set>
+
+#include "model.h"
+
+namespace lowgraph {
+
+// ---- Handles ----
+Graph* create_graph();  // owned by the registry until destroy_graph
+Graph* adopt_graph(std::unique_ptr<Graph> graph);
+Graph* find_graph(CUgraph handle);      // null: not a live graph
+Node* find_node(CUgraphNode handle);    // null: not a node of a live graph
+// INVALID_VALUE for a graph that a node or a capture owns.
+CUresult destroy_graph(Graph& graph);
+void destroy_graphs();  // context teardown
+
+// ---- Nodes and edges ----
+Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies);
+void remove_node(Node& node);
+// INVALID_VALUE: another graph's node, an edge that exists (or does not), or one that closes a cycle.
+CUresult connect(Node& from, Node& to);
+CUresult disconnect(Node& from, Node& to);
+CUgraphNodeType type_of(const Work& work);
+
+// ---- Whole graphs ----
+// Of a graph without memory nodes; child graphs are cloned with it.
+std::unique_ptr<Graph> clone_graph(const Graph& original);
+Node* find_in_clone(const Node& original, Graph& clone);
+bool has_memory_nodes(const Graph& graph);
+// The nodes and everything they depend on.
+std::unordered_set<const Node*> ancestry(const std::vector<Node*>& nodes);
+// Each node after those that it depends on; among those that are free, the oldest first.
+std::vector<const Node*> topological_order(const Graph& graph);
+// What cuGraphDebugDotPrint writes.
+std::string dot_text(const Graph& graph);
+
+}  // namespace lowgraph

@@ -1,0 +1,76 @@
+// Parameters of kernel nodes: arguments packed as a launch packs them, launch attributes.
+#include "device.h"
+#include "handles.h"
+#include "launch.h"
+#include "node_params.h"
+
+namespace lowgraph {
+
+CUresult read_params(const CUDA_KERNEL_NODE_PARAMS& params, Work* work) {
+    const CUfunction handle = params.func != nullptr ? params.func : reinterpret_cast<CUfunction>(params.kern);
+    KernelWork kernel;
+    kernel.function = find_function(handle);
+    if (kernel.function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    kernel.grid = {params.gridDimX, params.gridDimY, params.gridDimZ};
+    kernel.block = {params.blockDimX, params.blockDimY, params.blockDimZ};
+    kernel.shared_bytes = params.sharedMemBytes;
+    if (const CUresult code = check_launch(kernel); code != CUDA_SUCCESS) return code;
+    const CUresult code =
+        pack_arguments(*kernel.function, params.kernelParams, params.extra, &kernel.args);
+    if (code == CUDA_SUCCESS) *work = std::move(kernel);
+    return code;
+}
+
+void write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params) {
+    KernelWork& work = std::get<KernelWork>(node.work);
+    const KernelEntry& entry = *work.function->entry;
+    node.argument_pointers.clear();
+    for (int i = 0; i < entry.param_count; ++i)
+        node.argument_pointers.push_back(work.args.data() + entry.offsets[i]);
+    *params = CUDA_KERNEL_NODE_PARAMS{};
+    params->func = handle_of(work.function);
+    params->gridDimX = work.grid.x, params->gridDimY = work.grid.y, params->gridDimZ = work.grid.z;
+    params->blockDimX = work.block.x, params->blockDimY = work.block.y, params->blockDimZ = work.block.z;
+    params->sharedMemBytes = work.shared_bytes;
+    params->kernelParams = node.argument_pointers.empty() ? nullptr : node.argument_pointers.data();
+}
+
+CUresult read_attribute(const KernelWork& work, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
+    *value = {};
+    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+        value->cooperative = work.cooperative;
+    } else if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+        value->clusterDim = {work.cluster.x, work.cluster.y, work.cluster.z};
+    } else if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+        value->priority = work.priority;
+    } else {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult write_attribute(KernelWork& work, CUkernelNodeAttrID id, const CUkernelNodeAttrValue& value) {
+    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+        work.cooperative = value.cooperative != 0;
+    } else if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+        const auto& size = value.clusterDim;
+        if (uint64_t{size.x} * size.y * size.z > max_cluster_blocks) return CUDA_ERROR_INVALID_VALUE;
+        work.cluster = {size.x, size.y, size.z};
+    } else if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+        work.priority = value.priority;
+    } else {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+void keep_attributes(const Work& now, Work& next) {
+    const auto* const from = std::get_if<KernelWork>(&now);
+    auto* const to = std::get_if<KernelWork>(&next);
+    if (from == nullptr || to == nullptr) return;
+    to->cooperative = from->cooperative;
+    to->cluster = from->cluster;
+    to->priority = from->priority;
+}
+
+}  // namespace lowgraph

@@ -1,0 +1,112 @@
+// What is known about an address; registered host memory, module globals; the device's size.
+#include "engine.h"
+#include "memory_tables.h"
+
+namespace lowgraph {
+namespace {
+
+CUresult add_outside(RegionKind kind, uint64_t address, size_t bytes, unsigned flags,
+                     const std::string& name) {
+    Tables& all = tables();
+    const TableLock hold(all.lock);
+    const auto behind = all.regions.lower_bound(address);
+    if (behind != all.regions.end() && behind->first < address + bytes)
+        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    if (region_at(address) != nullptr) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    Region region;
+    region.address = address;
+    region.bytes = bytes;
+    region.kind = kind;
+    region.id = all.next_id++;
+    region.flags = flags;
+    region.name = name;
+    all.regions[address] = region;
+    return CUDA_SUCCESS;
+}
+
+bool remove_outside(RegionKind kind, uint64_t address) {
+    Tables& all = tables();
+    const TableLock hold(all.lock);
+    const auto spot = all.regions.find(address);
+    if (spot == all.regions.end() || spot->second.kind != kind) return false;
+    all.regions.erase(spot);
+    return true;
+}
+
+}  // namespace
+
+CUresult register_host(uint64_t address, size_t bytes, unsigned flags) {
+    if (address == 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    return add_outside(RegionKind::registered, address, bytes, flags, "");
+}
+
+CUresult unregister_host(uint64_t address) {
+    return remove_outside(RegionKind::registered, address) ? CUDA_SUCCESS
+                                                           : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+void register_global(uint64_t address, size_t bytes, const std::string& name) {
+    add_outside(RegionKind::global, address, bytes, 0, name);  // found again: already there
+}
+
+void unregister_global(uint64_t address) { remove_outside(RegionKind::global, address); }
+
+bool find_region(uint64_t address, size_t bytes, Region* region) {
+    const TableLock hold(tables().lock);
+    const Region* found = live_region(address, bytes);
+    if (found == nullptr) return false;
+    *region = *found;
+    return true;
+}
+
+void mark_closing(uint64_t address) {
+    const TableLock hold(tables().lock);
+    if (Region* region = live_region(address, 1)) region->state = RegionState::closing;
+}
+
+CUmemorytype memory_type(uint64_t address) {
+    const TableLock hold(tables().lock);
+    const Region* region = region_at(address);
+    if (region == nullptr) return in_device_memory(address) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    const bool host = region->kind == RegionKind::host || region->kind == RegionKind::registered;
+    return host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+bool is_pinned(uint64_t address, size_t bytes) {
+    const TableLock hold(tables().lock);
+    return live_region(address, bytes) != nullptr;
+}
+
+bool in_device_memory(uint64_t address) {
+    const Tables& all = tables();
+    return address >= all.base && address < all.end;
+}
+
+void set_memory_size(size_t bytes) {
+    const TableLock hold(tables().lock);
+    tables().size = bytes;
+}
+
+size_t memory_size() {
+    const TableLock hold(tables().lock);
+    return tables().size;
+}
+
+void memory_info(size_t* free_bytes, size_t* total_bytes) {
+    const Tables& all = tables();
+    const TableLock hold(tables().lock);
+    *total_bytes = all.size;
+    *free_bytes = all.size > all.used ? all.size - all.used : 0;
+}
+
+size_t pool_bytes(bool high_water) {
+    const TableLock hold(tables().lock);
+    return high_water ? tables().pool_peak : tables().pool_used;
+}
+
+void reset_pool_high_water() {
+    const TableLock hold(tables().lock);
+    tables().pool_peak = tables().pool_used;
+}
+
+}  // namespace lowgraph

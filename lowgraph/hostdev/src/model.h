@@ -1,0 +1,143 @@
+// The objects of the host device: what a CUstream, CUevent, CUfunction, CUgraph handle points at,
+// and Work, the one vocabulary for what a stream executes and what a graph node holds.
+// One process-wide lock (`big_lock`) guards all of it except while work runs.
+#pragma once
+#include <cuda.h>  // CUDA 12.9's: types and enums only; entry points are defined under explicit versioned names
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace lowgraph {
+
+struct Event;
+struct Stream;
+struct Graph;
+struct Node;
+struct Function;
+struct ExecImage;
+struct GraphMemory;  // graph_memory.h: an alloc node's address
+struct UserObject;   // user_object.h: what a graph keeps alive for its maker
+struct Op;  // queue.h: one piece of work in flight
+using Ticket = std::shared_ptr<Op>;
+
+extern std::mutex big_lock;
+
+struct Dim3 {
+    unsigned x = 1, y = 1, z = 1;
+    bool operator==(const Dim3&) const = default;
+};
+
+// ---- Work ----
+struct KernelWork {
+    Function* function = nullptr;
+    Dim3 grid, block, cluster{0, 0, 0};  // cluster {0,0,0}: no attribute set
+    unsigned shared_bytes = 0;
+    bool cooperative = false;
+    int priority = 0;
+    std::vector<std::byte> args;  // the arguments' bytes, at the function's own offsets
+};
+struct CopyWork {
+    CUmemorytype dst_kind = CU_MEMORYTYPE_DEVICE, src_kind = CU_MEMORYTYPE_DEVICE;
+    uint64_t dst = 0, src = 0;
+    size_t width = 0, height = 1, depth = 1;  // bytes, rows, slices
+    size_t dst_pitch = 0, src_pitch = 0;
+    size_t dst_rows = 0, src_rows = 0;  // rows from one slice to the next; 0: height
+};
+struct FillWork {
+    uint64_t dst = 0;
+    uint32_t value = 0;
+    unsigned element = 1;  // bytes: 1, 2 or 4
+    size_t width = 0, height = 1, pitch = 0;  // width in elements
+};
+struct HostWork {
+    CUhostFn fn = nullptr;
+    void* user_data = nullptr;
+};
+struct RecordWork {
+    Event* event = nullptr;
+};
+struct WaitWork {
+    Event* event = nullptr;
+};
+struct AllocWork {
+    uint64_t address = 0;
+    size_t bytes = 0;
+};
+struct FreeWork {
+    uint64_t address = 0;
+};
+struct ChildWork {
+    std::shared_ptr<Graph> graph;
+};
+struct EmptyWork {};
+// A launched executable graph: an immutable image, so that an update never reaches a launch in flight.
+struct ImageWork {
+    std::shared_ptr<const ExecImage> image;
+};
+using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, RecordWork, WaitWork, AllocWork,
+                          FreeWork, ChildWork, ImageWork>;
+
+// ---- Graphs ----
+struct Node {
+    Graph* graph = nullptr;
+    uint64_t id = 0;  // order of creation inside its graph
+    Work work;
+    std::vector<Node*> before, after;  // edges, in order of creation
+    bool enabled = true;
+    std::shared_ptr<GraphMemory> memory;  // of an alloc node
+    std::vector<void*> argument_pointers;  // into a kernel's args: what cuGraphKernelNodeGetParams hands out
+};
+// Made and found by graph.h, so that a handle of a destroyed graph or node is seen as such.
+struct Graph {
+    Graph();
+    ~Graph();
+    Graph(const Graph&) = delete;
+    Graph& operator=(const Graph&) = delete;
+
+    std::list<Node> nodes;  // stable addresses: a Node* is the CUgraphNode handle
+    uint64_t next_id = 0;
+    uint64_t uid = 0;          // of the process: addresses are used again, uids are not
+    uint64_t cloned_from = 0;  // uid of the graph that this is a clone of; its nodes kept their ids
+    std::vector<std::shared_ptr<UserObject>> user_objects;  // one entry a reference
+};
+
+// ---- Capture state carried by streams and events (capture.cpp owns its meaning) ----
+struct Capture {
+    uint64_t id = 0;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    std::thread::id owner;  // the thread that began it
+    Stream* origin = nullptr;
+    bool invalidated = false;
+    bool over = false;  // ended, or its origin destroyed; events that were recorded in it keep it
+    std::unique_ptr<Graph> graph;
+    Graph* into = nullptr;   // cuStreamBeginCaptureToGraph: the caller's graph, instead of `graph`
+    uint64_t first_id = 0;   // nodes from this id on were captured
+    std::vector<Stream*> members;  // origin first, then streams that joined by an event wait
+};
+struct Stream {
+    unsigned flags = 0;  // CU_STREAM_NON_BLOCKING or 0
+    int priority = 0;
+    uint64_t id = 0;
+    Ticket last;                        // the newest work queued on it
+    std::shared_ptr<Capture> capture;   // null: not capturing
+    std::vector<Node*> tail;            // the nodes that the next captured node will depend on
+    bool is_legacy = false, is_per_thread = false;
+    bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING) && !is_legacy; }
+};
+struct Event {
+    unsigned flags = 0;
+    Ticket recorded;                    // the last record outside a capture; null: never recorded
+    double time_ms = 0;                 // when that record was reached
+    std::shared_ptr<Capture> capture;   // the last record was in this capture (also after its end)
+    std::vector<Node*> captured_tail;   // the nodes that a waiter in that capture will depend on
+    bool capture_ended = false;
+};
+
+}  // namespace lowgraph

@@ -1,0 +1,45 @@
+// Modules: ELF images made by hostdev.kernel_build, and the kernels found in them.
+#pragma once
+#include <optional>
+
+#include "engine.h"
+#include "entry.h"
+
+namespace lowgraph {
+
+struct Module {
+    void* library = nullptr;  // from dlopen; null once unloaded
+    int file = -1;            // the memfd: kept open, since dlopen tells images apart by its name
+    std::unordered_map<std::string, Function*> functions;  // those asked for
+    std::vector<std::string> kernels;                      // all, sorted
+    std::vector<uint64_t> globals;                         // addresses registered with memory.h
+};
+
+// A CUfunction (and, unlike on a GPU, a CUkernel too). Never freed, so that a graph node or a
+// handle that outlives its module is seen (`module` is null) instead of followed.
+struct Function {
+    std::string name;
+    Module* module = nullptr;  // null: its module was unloaded
+    const KernelEntry* entry = nullptr;
+    std::optional<unsigned> max_dynamic_shared;  // set by cuFuncSetAttribute; else the default holds
+    bool resident = false;
+
+    size_t arg_bytes() const;  // all parameters at their offsets
+};
+
+// INVALID_IMAGE for what is no image at all, NO_BINARY_FOR_GPU for a GPU's cubin, fat binary or PTX.
+CUresult load_module(const void* image, Module** module);
+bool read_image_file(const char* path, std::string* image);  // false: it cannot be read
+void unload_module(Module& module);        // nothing may be in flight
+Module* find_module(CUmodule handle);      // null: not a loaded module
+Function* get_function(Module& module, const std::string& name);  // null: no such kernel
+std::vector<std::string> kernel_names(const Module& module);      // sorted
+// A __device__ or __constant__ variable; false: there is none of that name.
+bool get_global(Module& module, const std::string& name, uint64_t* address, size_t* bytes);
+Function* find_function(CUfunction handle);  // null: not a kernel of a loaded module
+CUresult read_attribute(const Function& function, CUfunction_attribute attribute, int* value);
+CUresult write_attribute(Function& function, CUfunction_attribute attribute, int value);
+CUresult read_parameter(const Function& function, size_t index, size_t* offset, size_t* size);
+void destroy_modules();                      // context teardown
+
+}  // namespace lowgraph

@@ -1,0 +1,192 @@
+#include "queue.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+
+#include "capture.h"
+#include "context.h"
+#include "engine.h"
+#include "stream.h"
+
+namespace lowgraph {
+namespace {
+
+// Enough for a host function that waits for another stream's work; kernels share the engine's workers.
+constexpr int executor_threads = 4;
+
+struct Orphan {
+    Ticket last;
+    bool blocking = false;
+};
+
+struct Queue {
+    std::deque<Ticket> ready;
+    std::condition_variable work_ready, work_done;
+    size_t in_flight = 0;          // queued or running
+    Ticket barrier;                // the newest enqueue_barrier
+    std::vector<Orphan> orphans;   // unfinished work of destroyed streams
+    bool started = false;
+    bool blocking = false;
+};
+
+// Leaked: the threads still wait in it while the process is torn down.
+Queue& queue() {
+    static Queue* const instance = new Queue;
+    return *instance;
+}
+
+void make_ready(const Ticket& op) {
+    queue().ready.push_back(op);
+    queue().work_ready.notify_one();
+}
+
+void wait_for(const Ticket& op, const Ticket& earlier) {
+    if (is_done(earlier)) return;
+    earlier->followers.push_back(op);
+    ++op->missing;
+}
+
+void complete(const Ticket& op) {
+    Queue& all = queue();
+    // What the work owns goes now, not when its stream's next work replaces it.
+    op->work = EmptyWork{};
+    op->action = nullptr;
+    op->staging = {};
+    op->done = true;
+    for (const Ticket& follower : op->followers)
+        if (--follower->missing == 0) make_ready(follower);
+    op->followers.clear();
+    --all.in_flight;
+    if (all.in_flight == 0) engine_rest();
+    all.work_done.notify_all();
+}
+
+// Records need their op: an event that was recorded again since keeps the newer time.
+void reach_record(const RecordWork& record, const Op* op) {
+    Event* event = find_event(reinterpret_cast<CUevent>(record.event));
+    if (event != nullptr && event->recorded.get() == op) event->time_ms = now_ms();
+}
+
+void run_op(const Ticket& op, Lock& lock) {
+    if (context_error() != CUDA_SUCCESS) return;  // nothing runs any more in a broken context
+    if (const auto* record = std::get_if<RecordWork>(&op->work)) return reach_record(*record, op.get());
+    if (!op->action && std::holds_alternative<EmptyWork>(op->work)) return;
+    lock.unlock();
+    const CUresult code = op->action ? op->action() : run_work(op->work);
+    lock.lock();
+    if (code != CUDA_SUCCESS) set_context_error(code, "work queued earlier failed");
+}
+
+void execute() {
+    Queue& all = queue();
+    Lock lock(big_lock);
+    for (;;) {
+        all.work_ready.wait(lock, [&] { return !all.ready.empty(); });
+        const Ticket op = all.ready.front();
+        all.ready.pop_front();
+        run_op(op, lock);
+        complete(op);
+    }
+}
+
+void start() {
+    if (queue().started) return;
+    queue().started = true;
+    for (int i = 0; i < executor_threads; ++i) std::thread(execute).detach();
+}
+
+Ticket add(const Ticket& op) {
+    start();
+    wait_for(op, queue().barrier);
+    ++queue().in_flight;
+    if (op->missing == 0) make_ready(op);
+    return op;
+}
+
+void drop_finished_orphans() {
+    std::erase_if(queue().orphans, [](const Orphan& orphan) { return is_done(orphan.last); });
+}
+
+// The legacy stream's implicit order: its work waits for all blocking streams, theirs waits for it.
+void wait_for_implicit_order(const Ticket& op, const Stream& stream) {
+    if (stream.is_legacy) {
+        for (const Stream* other : live_streams())
+            if (other->blocking()) wait_for(op, other->last);
+        drop_finished_orphans();
+        for (const Orphan& orphan : queue().orphans)
+            if (orphan.blocking) wait_for(op, orphan.last);
+    } else if (stream.blocking()) {
+        wait_for(op, legacy_stream().last);
+    }
+}
+
+}  // namespace
+
+Ticket enqueue(Stream& stream, Work&& work) { return enqueue_after(stream, std::move(work), nullptr); }
+
+Ticket enqueue_after(Stream& stream, Work&& work, const Ticket& also) {
+    auto op = std::make_shared<Op>();
+    op->work = std::move(work);
+    return enqueue_op(stream, op, also);
+}
+
+Ticket enqueue_op(Stream& stream, const Ticket& op, const Ticket& also) {
+    wait_for(op, stream.last);
+    wait_for(op, also);
+    wait_for_implicit_order(op, stream);
+    stream.last = op;
+    return add(op);
+}
+
+Ticket enqueue_barrier(std::function<CUresult()> action) {
+    auto op = std::make_shared<Op>();
+    op->action = std::move(action);
+    for (const Stream* stream : live_streams()) wait_for(op, stream->last);
+    drop_finished_orphans();
+    for (const Orphan& orphan : queue().orphans) wait_for(op, orphan.last);
+    add(op);
+    queue().barrier = op;
+    return op;
+}
+
+CUresult settle(Entry& entry, const Ticket& ticket) {
+    if (!queue().blocking) return CUDA_SUCCESS;
+    finish(ticket, entry.lock());
+    return context_error();
+}
+
+CUresult submit(Entry& entry, Stream& stream, Work&& work) {
+    return settle(entry, enqueue(stream, std::move(work)));
+}
+
+CUresult offer(Entry& entry, Stream& stream, Work&& work) {
+    const Route route = route_work(stream, std::move(work));
+    if (route.kind != Route::run) return route.code;
+    return submit(entry, stream, std::move(work));
+}
+
+bool is_done(const Ticket& ticket) { return ticket == nullptr || ticket->done; }
+
+bool all_done() { return queue().in_flight == 0; }
+
+void finish(const Ticket& ticket, Lock& lock) {
+    queue().work_done.wait(lock, [&] { return is_done(ticket); });
+}
+
+void finish_all(Lock& lock) {
+    queue().work_done.wait(lock, [] { return all_done(); });
+}
+
+void detach(Stream& stream) {
+    if (!is_done(stream.last)) queue().orphans.push_back({stream.last, stream.blocking()});
+}
+
+void set_blocking(bool blocking) { queue().blocking = blocking; }
+
+double now_ms() {
+    const auto since_start = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double, std::milli>(since_start).count();
+}
+
+}  // namespace lowgraph

@@ -1,0 +1,56 @@
+// The asynchronous executor: every piece of work is an Op in a graph of dependencies (stream order,
+// the legacy stream's implicit order, event waits); a few threads run the ops that are ready.
+// All functions but run_work need big_lock.
+#pragma once
+#include <functional>
+
+#include "entry.h"
+
+namespace lowgraph {
+
+struct Op {
+    Work work;
+    std::function<CUresult()> action;  // set: run this instead of `work`
+    std::vector<std::byte> staging;    // bytes of a pageable source, taken when the copy was issued
+    std::vector<Ticket> followers;
+    unsigned missing = 0;              // unfinished ops that it waits for
+    bool done = false;
+};
+
+// Queues work behind everything that `stream` must wait for; never blocks.
+Ticket enqueue(Stream& stream, Work&& work);
+// The same, behind `also` too (an event's record; null: nothing more to wait for).
+Ticket enqueue_after(Stream& stream, Work&& work, const Ticket& also);
+// The same for an op that carries more than its work (staging).
+Ticket enqueue_op(Stream& stream, const Ticket& op, const Ticket& also);
+// Runs `action` after everything issued so far and before everything issued later, on any stream.
+Ticket enqueue_barrier(std::function<CUresult()> action);
+
+// What an entry point does with work that runs: enqueue, wait if the device is set to blocking;
+// returns the context's error, so that in blocking mode a fault is reported by its own call.
+CUresult submit(Entry& entry, Stream& stream, Work&& work);
+// The way of every piece of work that is offered to a stream: run, recorded by a capture, or refused.
+CUresult offer(Entry& entry, Stream& stream, Work&& work);
+CUresult settle(Entry& entry, const Ticket& ticket);  // submit's second half
+
+bool is_done(const Ticket& ticket);  // true for null
+bool all_done();
+// Wait; big_lock is let go meanwhile.
+void finish(const Ticket& ticket, Lock& lock);
+void finish_all(Lock& lock);
+
+// Looks at every canary; damage becomes the sticky error. For synchronizing calls, when idle.
+void check_memory();
+
+// The executor keeps counting work of a stream that is destroyed in flight.
+void detach(Stream& stream);
+
+void set_blocking(bool blocking);
+
+// Carries out one piece of work on the calling thread, WITHOUT big_lock: the executor and
+// run_image (for a graph's nodes) call it. A fault becomes the context's sticky error.
+CUresult run_work(const Work& work);
+
+double now_ms();  // the device clock that events read: steady, milliseconds
+
+}  // namespace lowgraph

@@ -1,0 +1,181 @@
+// Pairing as the driver manual describes it for cuGraphExecUpdate: exit nodes in order of creation,
+// then, from each pair, the dependencies in the order of their edges. What may change between two
+// paired nodes are recorded rows.
+#include "update.h"
+
+#include <deque>
+
+namespace lowgraph {
+namespace {
+
+constexpr uint32_t unpaired = UINT32_MAX;
+
+std::vector<uint32_t> exits_of(const ExecImage& image) {
+    std::vector<bool> leads_on(image.nodes.size(), false);
+    for (const auto& node : image.nodes)
+        for (const uint32_t before : node->before) leads_on[before] = true;
+    std::vector<uint32_t> exits;
+    for (uint32_t place = 0; place < image.nodes.size(); ++place)
+        if (!leads_on[place]) exits.push_back(place);
+    return exits;
+}
+
+std::vector<const Node*> exits_of(const Graph& graph) {
+    std::vector<const Node*> exits;
+    for (const Node* node : topological_order(graph))
+        if (node->after.empty()) exits.push_back(node);
+    return exits;
+}
+
+// Gives each node of a graph its twin in an image.
+class Pairing {
+public:
+    Pairing(const ExecImage& image, const Graph& graph) : image_(image), taken_(image.nodes.size()) {
+        outcome_ = pair_all(graph);
+    }
+    const UpdateOutcome& outcome() const { return outcome_; }
+    uint32_t place_of(const Node& node) const { return places_.at(&node); }
+
+private:
+    static UpdateOutcome differs(const Node* node, const Node* from = nullptr) {
+        return {CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, from};
+    }
+
+    UpdateOutcome pair_all(const Graph& graph) {
+        if (graph.nodes.size() != image_.nodes.size()) return differs(nullptr);
+        const std::vector<uint32_t> exits = exits_of(image_);
+        const std::vector<const Node*> new_exits = exits_of(graph);
+        for (size_t i = 0; i < new_exits.size(); ++i) {
+            if (i >= exits.size()) return differs(new_exits[i]);
+            pair(*new_exits[i], exits[i]);
+        }
+        while (!open_.empty()) {
+            const Node* const node = open_.front();
+            open_.pop_front();
+            const UpdateOutcome outcome = pair_dependencies(*node);
+            if (outcome.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return outcome;
+        }
+        // An exit of the executable has become an inner node, or has gone.
+        if (places_.size() != image_.nodes.size()) return differs(new_exits.back());
+        return {};
+    }
+
+    UpdateOutcome pair_dependencies(const Node& node) {
+        const std::vector<uint32_t>& twins = image_.nodes[places_.at(&node)]->before;
+        if (twins.size() != node.before.size()) return differs(&node);
+        for (size_t i = 0; i < twins.size(); ++i) {
+            const Node* const before = node.before[i];
+            const auto known = places_.find(before);
+            const bool fits = known == places_.end() ? !taken_[twins[i]] : known->second == twins[i];
+            if (!fits) return differs(&node, before);
+            if (known == places_.end()) pair(*before, twins[i]);
+        }
+        return {};
+    }
+
+    void pair(const Node& node, uint32_t place) {
+        places_[&node] = place;
+        taken_[place] = true;
+        open_.push_back(&node);
+    }
+
+    const ExecImage& image_;
+    std::vector<bool> taken_;
+    std::unordered_map<const Node*, uint32_t> places_;
+    std::deque<const Node*> open_;
+    UpdateOutcome outcome_;
+};
+
+using Result = CUgraphExecUpdateResult;
+constexpr Result fits = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+constexpr Result parameters = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+
+Result compare(const KernelWork& now, const KernelWork& next) {
+    return now.cooperative == next.cooperative ? fits : CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
+}
+
+// The direction is fixed; the shape is too, unless both copies are one row.
+Result compare(const CopyWork& now, const CopyWork& next) {
+    if (now.dst_kind != next.dst_kind || now.src_kind != next.src_kind) return parameters;
+    const bool rows = now.height != 1 || now.depth != 1 || next.height != 1 || next.depth != 1;
+    const bool same = now.width == next.width && now.height == next.height && now.depth == next.depth;
+    return rows && !same ? parameters : fits;
+}
+
+Result compare(const FillWork& now, const FillWork& next) {
+    const bool rows = now.height != 1 || next.height != 1;
+    const bool same = now.width == next.width && now.height == next.height && now.element == next.element;
+    return rows && !same ? parameters : fits;
+}
+
+// Not measured: the manual lists no memory nodes among what an update may change.
+Result compare(const AllocWork& now, const AllocWork& next) {
+    return now.address == next.address && now.bytes == next.bytes ? fits : parameters;
+}
+Result compare(const FreeWork& now, const FreeWork& next) {
+    return now.address == next.address ? fits : parameters;
+}
+
+template <typename Kind>
+Result compare(const Kind&, const Kind&) {
+    return fits;  // empty, host, event and child graph nodes take any parameters
+}
+
+// The cluster size of a kernel stays what it was at instantiation, although the update succeeds.
+void keep_cluster(const Work& now, Work& next) {
+    if (auto* kernel = std::get_if<KernelWork>(&next)) kernel->cluster = std::get<KernelWork>(now).cluster;
+}
+
+struct NewImage {
+    std::shared_ptr<ExecImage> image;
+    UpdateOutcome outcome;
+};
+
+NewImage updated(const ExecImage& image, const Graph& graph) {
+    const Pairing pairing(image, graph);
+    NewImage made{std::make_shared<ExecImage>(image), pairing.outcome()};
+    if (made.outcome.result != fits) return made;
+    for (const Node& node : graph.nodes) {
+        std::shared_ptr<const ExecNode>& slot = made.image->nodes[pairing.place_of(node)];
+        const Result result = compare_work(slot->work, node.work);
+        if (result != fits) return {nullptr, {result, &node, nullptr}};
+        ExecNode changed = *slot;
+        changed.work = node.work;
+        keep_cluster(slot->work, changed.work);
+        if (const auto* child = std::get_if<ChildWork>(&node.work)) {
+            NewImage inner = updated(*slot->child, *child->graph);
+            if (inner.outcome.result != fits) return inner;
+            changed.child = std::move(inner.image);
+        }
+        slot = std::make_shared<ExecNode>(std::move(changed));
+    }
+    return made;
+}
+
+}  // namespace
+
+CUgraphExecUpdateResult compare_work(const Work& now, const Work& next) {
+    if (now.index() != next.index()) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+    return std::visit(
+        [&next](const auto& kind) { return compare(kind, std::get<std::decay_t<decltype(kind)>>(next)); }, now);
+}
+
+UpdateOutcome update(Exec& exec, const Graph& graph) {
+    NewImage made = updated(*exec.image, graph);
+    if (made.outcome.result == fits) {
+        made.image->user_objects = graph.user_objects;
+        exec.image = std::move(made.image);
+    }
+    return made.outcome;
+}
+
+UpdateOutcome update_child(Exec& exec, const Node& node, const Graph& child) {
+    ExecNode changed = *find_exec_node(exec, node);
+    NewImage made = updated(*changed.child, child);
+    if (made.outcome.result != fits) return made.outcome;
+    changed.child = std::move(made.image);
+    replace_exec_node(exec, node, std::move(changed));
+    return made.outcome;
+}
+
+}  // namespace lowgraph
