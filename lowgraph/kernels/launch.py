@@ -1,0 +1,90 @@
+"""Kernel: a compiled and loaded kernel that is launched by calling it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from cuda.bindings import driver
+
+from lowgraph.driver.launch import LaunchConfig, Size, launch, three
+from lowgraph.driver.module import set_max_dynamic_shared
+from lowgraph.errors import ArgTypeError
+from lowgraph.kernels.packing import ArgumentPack
+from lowgraph.kernels.signature import Signature
+
+Observer = Callable[["Kernel", "dict[str, Any]", LaunchConfig], None]
+
+# Called before each launch with the kernel, its argument values by name (addresses for pointers)
+# and where it will run; it may raise to refuse the launch. A capture's window sets it.
+observer: Observer | None = None
+
+# The same on every device that lowgraph supports.
+_MOST_THREADS = 1024
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_MOST_THREADS_BY_AXIS = (1024, 1024, 64)
+_SHARED_WITHOUT_ASKING = 48 * 1024  # bytes of dynamic shared memory that need no attribute
+
+
+class Kernel:
+    """A kernel ready to launch.
+
+    Attributes
+    ----------
+    name, signature: as declared in the source.
+    handle: the function's handle.
+    pack: the argument storage.
+    """
+
+    def __init__(self, signature: Signature, handle: int) -> None:
+        """Prepare launches of the function `handle` with the declared `signature`."""
+        self.signature = signature
+        self.handle = handle
+        self.name = signature.name
+        self.pack = ArgumentPack(signature)
+        self._function = driver.CUfunction(handle)
+        self._config = LaunchConfig(0, 1, 1)
+        self._where: tuple[int, Size, Size, int] | None = None  # what _config holds
+        self._shared_allowed = _SHARED_WITHOUT_ASKING
+        # The driver call lets other threads run while it reads configuration and storage.
+        self._lock = threading.Lock()
+
+    def __call__(self, stream: int, grid: Size, block: Size, *args: Any, shared: int = 0) -> None:
+        """Launch on `stream`: `grid` blocks of `block` threads, `shared` dynamic bytes a block.
+
+        A pointer takes an address or an object with `.address`, whose `.dtype`, if it has one, must
+        be the declared element type; a number takes a Python or NumPy number in range. The values
+        are read before the call returns. Raises ArgTypeError naming kernel and argument,
+        DriverError from the launch.
+        """
+        values = self.pack.values(args)
+        with self._lock:
+            if self._where != (stream, grid, block, shared):
+                self._configure(stream, grid, block, shared)
+            self.pack.store(values)
+            if observer is not None:
+                observer(self, dict(zip(self.pack.names, values, strict=True)), self._config)
+            launch(self._config, self._function, self.pack.address)
+
+    def _configure(self, stream: int, grid: Size, block: Size, shared: int) -> None:
+        self._where = None  # stays so if what follows refuses
+        # Checked here because the driver's refusal of a size would invalidate an open capture.
+        self._check("grid", grid, _MOST_BLOCKS)
+        self._check("block", block, _MOST_THREADS_BY_AXIS)
+        x, y, z = three("block", block)
+        if x * y * z > _MOST_THREADS:
+            raise ArgTypeError(self.name, "block", f"at most {_MOST_THREADS} threads", f"{block}")
+        if shared > self._shared_allowed:
+            set_max_dynamic_shared(self.handle, shared)
+            self._shared_allowed = shared
+        self._config.set(stream, grid, block, shared)
+        self._where = (stream, grid, block, shared)
+
+    def _check(self, label: str, size: Size, most: tuple[int, int, int]) -> None:
+        if any(n > limit for n, limit in zip(three(label, size), most, strict=True)):
+            raise ArgTypeError(self.name, label, f"at most {most}", f"{size}")
+
+    def __repr__(self) -> str:
+        """Return the signature."""
+        return f"<Kernel {self.signature}>"

@@ -1,0 +1,181 @@
+"""Kernel signatures, read from the CUDA source: each parameter's name, type and element type.
+
+A kernel is declared as
+
+    extern "C" __global__ void [__launch_bounds__(...)] name(const float* __restrict__ x, int n)
+
+with line breaks, comments and attributes anywhere. Kernels without `extern "C"` (templates,
+helpers) are not launchable by name and are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowgraph.errors import KernelSourceError
+from lowgraph.kernels import cuda_types
+
+
+@dataclass(frozen=True)
+class Param:
+    """One kernel parameter.
+
+    ctype: the declared type without qualifiers, "float*", "int".
+    dtype: element type of the value, or of what a pointer points at; None if NumPy has none.
+    pointer: whether an address is passed. const: whether the pointee is const (an input).
+    code: the struct module's letter of the value passed.
+    """
+
+    name: str
+    ctype: str
+    dtype: np.dtype[Any] | None
+    pointer: bool
+    const: bool
+    code: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A kernel's name, parameters in order, and where it is declared."""
+
+    name: str
+    params: tuple[Param, ...]
+    file: Path
+    line: int
+
+    def __str__(self) -> str:
+        """Return it as C, without qualifiers."""
+        return f"{self.name}({', '.join(f'{p.ctype} {p.name}' for p in self.params)})"
+
+
+_TOKEN = re.compile(
+    r"""(?P<drop>//(?:\\\n|[^\n])*|/\*.*?\*/|^[ \t]*\#(?:\\\n|[^\n])*)"""
+    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\[^'\n]+|\\'|[^'\\\n])'""",
+    re.DOTALL | re.MULTILINE,
+)
+_GLOBAL = re.compile(r"\b__global__\b")
+_EXTERN_C = re.compile(r'extern\s*"C"\s*((?:[A-Za-z_]\w*\s*(?:\([^()]*\)\s*)?)*)$')
+_ATTRIBUTE = re.compile(r"\s*(?:__\w+__\s*\((?:[^()]|\([^()]*\))*\)|static|inline|__\w+__)")
+_VOID = re.compile(r"\s*void\b")
+_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
+_QUALIFIER = re.compile(
+    r"\b(?:__restrict__|__restrict|restrict|volatile|register|__grid_constant__)\b"
+)
+
+
+def read_signature(path: Path, name: str) -> Signature:
+    """Return the signature of kernel `name` of a source file.
+
+    Raises KernelSourceError (file:line) when there is no such kernel, when a parameter cannot be
+    passed or read, and when the file declares the kernel twice with different parameters.
+    """
+    text = _blank(path.read_text(encoding="utf-8"))
+    found: Signature | None = None
+    names: list[str] = []
+    for declared, params, position in _declarations(text, path):
+        names.append(declared)
+        if declared != name:
+            continue
+        line = _line(text, position)
+        parsed = tuple(_param(item, f"{path}:{line}: kernel {name}") for item in _split(params))
+        if found is not None and found.params != parsed:
+            raise KernelSourceError(f"{path}:{line}: kernel {name} differs from line {found.line}")
+        found = Signature(name, parsed, path, line)
+    if found is None:
+        raise KernelSourceError(
+            f'{path} declares no kernel {name} as `extern "C" __global__ void {name}(...)`; '
+            f"it has {', '.join(names) or 'none'}"
+        )
+    return found
+
+
+def kernel_names(path: Path) -> list[str]:
+    """Return the names of the launchable kernels of a source file, each once, in order."""
+    text = _blank(path.read_text(encoding="utf-8"))
+    return list(dict.fromkeys(name for name, _, _ in _declarations(text, path)))
+
+
+def _blank(text: str) -> str:
+    """Return the text with comments and preprocessor lines as spaces, line breaks kept."""
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match.group()) if match["drop"] else match.group()
+
+    return _TOKEN.sub(blank, text)
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _declarations(text: str, path: Path) -> Iterator[tuple[str, str, int]]:
+    """Yield (name, parameter list, position of the declaration) of each extern "C" kernel."""
+    for match in _GLOBAL.finditer(text):
+        if not _EXTERN_C.search(text, _statement_start(text, match.start()), match.start()):
+            continue
+        place = f"{path}:{_line(text, match.start())}"
+        void = _VOID.match(text, _skip_attributes(text, match.end()))
+        if void is None:
+            raise KernelSourceError(f"{place}: a kernel must return void, by that word")
+        name = _NAME.match(text, _skip_attributes(text, void.end()))
+        if name is None:
+            raise KernelSourceError(f"{place}: cannot read the kernel's name")
+        yield name.group(1), text[name.end() : _closing(text, name.end(), place)], match.start()
+
+
+def _statement_start(text: str, position: int) -> int:
+    return max(text.rfind(mark, 0, position) for mark in ";}") + 1
+
+
+def _skip_attributes(text: str, position: int) -> int:
+    while (match := _ATTRIBUTE.match(text, position)) is not None:
+        position = match.end()
+    return position
+
+
+def _closing(text: str, start: int, place: str) -> int:
+    """Return the position of the parenthesis that closes the one before `start`."""
+    depth = 1
+    for position in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        if depth == 0:
+            return position
+    raise KernelSourceError(f"{place}: the parameter list is not closed")
+
+
+def _split(params: str) -> list[str]:
+    """Split a parameter list at its top-level commas."""
+    items, depth, start = [], 0, 0
+    for position, letter in enumerate(params):
+        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            items.append(params[start:position])
+            start = position + 1
+    items.append(params[start:])
+    return [] if items in ([""], ["void"]) or not params.strip() else items
+
+
+def _param(text: str, place: str) -> Param:
+    plain = " ".join(_QUALIFIER.sub(" ", text).split())
+    match = re.fullmatch(r"(.*?[\s*])([A-Za-z_]\w*)\s*((?:\[[^\]]*\])?)", plain)
+    if match is None:
+        raise KernelSourceError(f"{place}: cannot read the parameter {plain!r}")
+    declared, name, array = match.groups()
+    stars = declared.count("*") + bool(array)
+    pointee = declared.partition("*")[0]
+    base = " ".join(word for word in pointee.split() if word not in ("const", "struct"))
+    const = stars > 0 and "const" in pointee.split()
+    try:
+        dtype, code = cuda_types.element(base, stars)
+    except KeyError:
+        raise KernelSourceError(
+            f"{place}: parameter {name} has type {base!r}: only numbers and pointers are passed; "
+            "put a struct into device memory and pass its address"
+        ) from None
+    return Param(name, base + "*" * stars, dtype, stars > 0, const, code)

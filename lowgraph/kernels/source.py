@@ -1,0 +1,97 @@
+"""Kernel source files: where they are, which headers they include, what decides their image.
+
+lowgraph's own kernels lie in `lowgraph/kernels_cu` of an installed package and in `kernels_cu`
+beside the package in a checkout; a user's are given by path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from lowgraph.errors import KernelSourceError
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+# Only the quoted form: <...> are the toolkit's headers, which the compiler key stands for.
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+@cache
+def kernels_folder() -> Path:
+    """Return the folder of lowgraph's own .cu files. Raises KernelSourceError if there is none."""
+    for folder in (_PACKAGE / "kernels_cu", _PACKAGE.parent / "kernels_cu"):
+        if folder.is_dir():
+            return folder
+    raise KernelSourceError(
+        f"kernels_cu not found in {_PACKAGE} nor beside it: lowgraph is not installed completely"
+    )
+
+
+def find(file: str | Path) -> Path:
+    """Return the path of a source: an absolute path, or one relative to `kernels_folder()`."""
+    path = kernels_folder() / file  # an absolute `file` stays as it is
+    if not path.is_file():
+        raise KernelSourceError(f"kernel source {path} does not exist{_neighbours(path)}")
+    return path.resolve()
+
+
+def _neighbours(path: Path) -> str:
+    names = sorted(other.name for other in path.parent.glob("*.cu"))
+    return f"; there are {', '.join(names)}" if names else ""
+
+
+def include_dirs(path: Path) -> tuple[Path, ...]:
+    """Return the folders for -I: the source's own, then lowgraph's kernels."""
+    own, ours = path.parent, kernels_folder().resolve()
+    return (own,) if own == ours else (own, ours)
+
+
+def includes(path: Path, folders: Sequence[Path]) -> list[Path]:
+    """Return the files that `path` includes by quotes, theirs too, each once, sorted.
+
+    Conditional inclusion is not evaluated: one file too many in the key costs a compile at most. A
+    file that is not found is the compiler's to report.
+    """
+    found: set[Path] = set()
+    pending = [path]
+    while pending:
+        for header in _included_by(pending.pop(), folders):
+            if header not in found and header != path:
+                found.add(header)
+                pending.append(header)
+    return sorted(found)
+
+
+def _included_by(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    for name in _INCLUDE.findall(path.read_bytes()):
+        for folder in (path.parent, *folders):
+            header = folder / name.decode()
+            if header.is_file():
+                yield header.resolve()
+                break
+
+
+def content_hash(path: Path, defines: Mapping[str, str], compiler_key: str) -> str:
+    """Return the hash of all that decides the image of `path`.
+
+    Over the source and every file it includes, the defines, and the compiler's key (version, flags,
+    arch). Paths do not count, so that a moved checkout finds its cache again.
+    """
+    digest = hashlib.sha256()
+    for file in (path, *includes(path, include_dirs(path))):
+        _add(digest, file.name.encode(), file.read_bytes())
+    for name, value in sorted(defines.items()):
+        _add(digest, name.encode(), value.encode())
+    _add(digest, compiler_key.encode())
+    return digest.hexdigest()
+
+
+def _add(digest: hashlib._Hash, *parts: bytes) -> None:
+    for part in parts:
+        # The length first: otherwise ("ab", "c") and ("a", "bc") would be one key.
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)

@@ -1,0 +1,64 @@
+"""Compile every kernel of kernels_cu for the GPU with NVRTC: no driver and no GPU are needed.
+
+    python tools/compile_kernels.py [--arch sm_80,sm_90] [FILE.cu ...]
+
+Prints a line for each image; exits with 1 if any does not compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from lowgraph.driver import compiler
+from lowgraph.errors import BuildError, KernelSourceError
+from lowgraph.kernels import signature, source
+
+# Files that need a define, with the values to try: the presets' head sizes.
+DEFINES = {"attention.cu": [{"HEAD_SIZE": size} for size in ("16", "32")]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, help="default: all of kernels_cu")
+    parser.add_argument("--arch", default="sm_80,sm_90")
+    arguments = parser.parse_args()
+    archs = arguments.arch.split(",")
+    paths = arguments.files or sorted(source.kernels_folder().rglob("*.cu"))
+    try:
+        print("NVRTC {}.{}".format(*compiler.version()))
+        failures = [path for path in paths if not _compiles(path.resolve(), archs)]
+    except (BuildError, KernelSourceError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{len(paths) - len(failures)} of {len(paths)} files compile for {arguments.arch}")
+    return 1 if failures or not paths else 0
+
+
+def _compiles(path: Path, archs: list[str]) -> bool:
+    """Compile one file for each architecture, reading the signature of each of its kernels."""
+    kernels = signature.kernel_names(path)
+    for name in kernels:
+        signature.read_signature(path, name)
+    sound = bool(kernels)
+    for arch, defines in itertools.product(archs, DEFINES.get(path.name, [{}])):
+        begin = time.perf_counter()
+        try:
+            image = compiler.compile_cubin(path, arch, source.include_dirs(path), defines)
+        except BuildError as error:
+            print(error, file=sys.stderr)
+            sound = False
+            continue
+        seconds = time.perf_counter() - begin
+        label = " ".join([path.name, *(f"{key}={value}" for key, value in defines.items())])
+        print(f"{label:28} {arch} {len(kernels)} kernels {len(image)} bytes {seconds:.2f} s")
+    return sound
+
+
+if __name__ == "__main__":
+    sys.exit(main())
