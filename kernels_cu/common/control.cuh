@@ -1,0 +1,28 @@
+// The control block: everything that changes from step to step, in device memory, so that one
+// recorded graph serves every step. One block a training run. lowgraph/ops/control.py holds the
+// same layout as a NumPy dtype: change both.
+//
+// The host writes the first group once. control_advance, the first launch of a step, rewrites the
+// second.
+#pragma once
+
+struct Control {
+    // settings
+    long long total_steps;    // length of the learning-rate schedule
+    long long warmup_steps;   // linear warm-up, 0 for none
+    unsigned long long seed;  // key of the counter-based generator
+    double beta1, beta2;      // AdamW
+    float lr_max, lr_min;
+    float epsilon;
+    float weight_decay;
+    // state of the running step
+    long long step;           // its number, 1 for the first; 0 before any
+    float lr;
+    float decay;              // 1 - lr * weight_decay
+    float step_size;          // lr / (1 - beta1^step)
+    float root_bias2;         // sqrt(1 - beta2^step)
+    float keep1, gain1;       // beta1, 1 - beta1
+    float keep2, gain2;       // beta2, 1 - beta2
+};
+
+static_assert(sizeof(Control) == 96, "lowgraph/ops/control.py holds the same layout");

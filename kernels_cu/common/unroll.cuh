@@ -1,0 +1,19 @@
+// One spelling of two loop hints for nvcc, NVRTC, g++ and clang++.
+//
+// UNROLL   unroll fully on every compiler. g++ ignores `#pragma unroll`, and then keeps small
+//          accumulator arrays in memory (GEMM: 1.8x slower).
+// VECTOR   a loop over one thread's registers: unrolled on a GPU, so that the array is registers;
+//          left alone on the host device, whose compiler makes vector instructions of what is
+//          still a loop (GEMM: 1.8x faster than unrolled).
+#pragma once
+
+#if defined(__CUDACC__)
+#define UNROLL _Pragma("unroll")
+#define VECTOR _Pragma("unroll")
+#elif defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#define VECTOR
+#else
+#define UNROLL _Pragma("GCC unroll 64")
+#define VECTOR
+#endif

@@ -1,0 +1,37 @@
+"""Launchers of the kernels in kernels_cu: one file a layer, forward beside backward.
+
+A launcher takes its kernels at construction and then only launches: no allocation, no copy, no
+sync, no state. Outputs come before inputs before sizes. Buffers are device addresses or objects
+with an `.address`; workspaces are the caller's, of the shape that `*_shape()` says. Sizes of zero
+launch what is left to do, or nothing. Matrix products are in `lowgraph.blas`.
+"""
+
+from __future__ import annotations
+
+from lowgraph.ops.adamw import AdamW
+from lowgraph.ops.attention import CausalAttention
+from lowgraph.ops.batch import BatchGather
+from lowgraph.ops.bias import Bias
+from lowgraph.ops.control import Control
+from lowgraph.ops.cross_entropy import CrossEntropy
+from lowgraph.ops.embedding import Embedding
+from lowgraph.ops.fill import Fill
+from lowgraph.ops.gelu import BiasGelu
+from lowgraph.ops.layernorm import LayerNorm
+from lowgraph.ops.loss_ring import LossRing
+from lowgraph.ops.residual import Residual
+
+__all__ = [
+    "AdamW",
+    "BatchGather",
+    "Bias",
+    "BiasGelu",
+    "CausalAttention",
+    "Control",
+    "CrossEntropy",
+    "Embedding",
+    "Fill",
+    "LayerNorm",
+    "LossRing",
+    "Residual",
+]

@@ -1,0 +1,72 @@
+"""Batches cut from a corpus of bytes in device memory (kernels_cu/batch.cu)."""
+
+from __future__ import annotations
+
+from lowgraph.errors import ConfigError
+from lowgraph.kernels import Library
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+
+__all__ = ["BatchGather"]
+
+
+class BatchGather:
+    """tokens[b,t] = corpus[start_b + t] and targets[b,t] = the byte after it, both int32."""
+
+    def __init__(self, library: Library) -> None:
+        """Take the kernels from `library`."""
+        self._random = library.kernel("batch.cu", "batch_gather")
+        self._windows = library.kernel("batch.cu", "batch_windows")
+
+    def random(
+        self,
+        stream: Stream,
+        tokens: Pointer,
+        targets: Pointer,
+        corpus: Pointer,
+        control: Pointer,
+        corpus_bytes: int,
+        batch: int,
+        length: int,
+    ) -> None:
+        """Overwrite tokens and targets [batch,length] with the running step's random windows.
+
+        Starts are drawn with replacement by Philox from the control block's seed and step
+        (`lowgraph.ops.philox.batch_starts` gives the same numbers). One launch. Raises ConfigError
+        if the corpus has no `length` + 1 bytes.
+        """
+        check_sizes("BatchGather", batch=batch, length=length)
+        if corpus_bytes <= length:
+            raise ConfigError(
+                f"BatchGather: a window of {length} bytes and its target need {length + 1} bytes; "
+                f"the corpus has {corpus_bytes}"
+            )
+        if batch * length:
+            grid = (ceil_div(length, 128), batch)
+            self._random(
+                stream, grid, 128, tokens, targets, corpus, control, corpus_bytes, batch, length
+            )
+
+    def windows(
+        self,
+        stream: Stream,
+        tokens: Pointer,
+        targets: Pointer,
+        corpus: Pointer,
+        first: int,
+        corpus_bytes: int,
+        batch: int,
+        length: int,
+    ) -> None:
+        """Overwrite tokens and targets [batch,length] with neighbouring windows from byte `first`.
+
+        For evaluation in order. One launch. Raises ConfigError if the corpus ends before.
+        """
+        check_sizes("BatchGather", batch=batch, length=length)
+        if first < 0 or first + batch * length >= corpus_bytes:
+            raise ConfigError(
+                f"BatchGather: windows of {batch}x{length} bytes from byte {first} and the last "
+                f"target do not lie in a corpus of {corpus_bytes} bytes"
+            )
+        if batch * length:
+            grid = (ceil_div(length, 128), batch)
+            self._windows(stream, grid, 128, tokens, targets, corpus, first, batch, length)

@@ -1,0 +1,54 @@
+"""Bias of a linear layer, and its gradient by column sums (kernels_cu/bias.cu)."""
+
+from __future__ import annotations
+
+from lowgraph.kernels import Library
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, quads, row_chunks
+
+__all__ = ["Bias"]
+
+
+class Bias:
+    """y[r,c] += bias[c] over rows of `channels` float32 values."""
+
+    def __init__(self, library: Library) -> None:
+        """Take the kernels from `library`."""
+        self._add = library.kernel("bias.cu", "bias_add")
+        self._partial = library.kernel("bias.cu", "column_sum_partial")
+        self._final = library.kernel("bias.cu", "column_sum_final")
+
+    @staticmethod
+    def partial_shape(rows: int, channels: int) -> tuple[int, int]:
+        """Return the shape of backward's float32 workspace."""
+        return (row_chunks(rows).chunks, channels)
+
+    def forward(self, stream: Stream, y: Pointer, bias: Pointer, rows: int, channels: int) -> None:
+        """Add bias [channels] to y [rows,channels] in place; one launch."""
+        check_sizes("Bias", rows=rows, channels=channels)
+        if rows * channels == 0:
+            return
+        self._add(stream, ceil_div(rows * quads(channels), 128), 128, y, bias, rows, channels)
+
+    def backward(
+        self,
+        stream: Stream,
+        dbias: Pointer,
+        partial: Pointer,
+        dy: Pointer,
+        rows: int,
+        channels: int,
+        *,
+        accumulate: bool = False,
+    ) -> None:
+        """Overwrite dbias [channels] with the column sums of dy [rows,channels]; two launches.
+
+        partial: workspace of `partial_shape(rows, channels)`. accumulate adds to dbias instead.
+        """
+        check_sizes("Bias", rows=rows, channels=channels)
+        if channels == 0:
+            return
+        count, chunk_rows = row_chunks(rows)
+        grid = (ceil_div(channels, 256), count)
+        self._partial(stream, grid, 64, partial, dy, rows, channels, chunk_rows)
+        columns = ceil_div(channels, 64)
+        self._final(stream, columns, 64, dbias, partial, count, channels, accumulate)

@@ -1,0 +1,115 @@
+"""The control block on the device: step number, learning-rate schedule, optimizer scalars, seed.
+
+What changes from step to step lives here and not in launch arguments, so that one recorded graph
+serves every step. The layout is kernels_cu/common/control.cuh's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowgraph.errors import ConfigError
+from lowgraph.kernels import Library
+from lowgraph.ops.shapes import Pointer, Stream
+
+__all__ = ["CONTROL_DTYPE", "Control", "control_bytes", "new_control", "read_control"]
+
+_SETTINGS: list[tuple[str, type]] = [
+    ("total_steps", np.int64),
+    ("warmup_steps", np.int64),
+    ("seed", np.uint64),
+    ("beta1", np.float64),
+    ("beta2", np.float64),
+    ("lr_max", np.float32),
+    ("lr_min", np.float32),
+    ("epsilon", np.float32),
+    ("weight_decay", np.float32),
+]
+_STATE: list[tuple[str, type]] = [
+    ("step", np.int64),
+    ("lr", np.float32),
+    ("decay", np.float32),
+    ("step_size", np.float32),
+    ("root_bias2", np.float32),
+    ("keep1", np.float32),
+    ("gain1", np.float32),
+    ("keep2", np.float32),
+    ("gain2", np.float32),
+]
+
+CONTROL_DTYPE: np.dtype[Any] = np.dtype([*_SETTINGS, *_STATE])
+"""One control block, 96 bytes: settings written once by the host, then the running step's state."""
+
+
+def new_control(
+    *,
+    total_steps: int,
+    warmup_steps: int = 0,
+    lr_max: float,
+    lr_min: float = 0.0,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    weight_decay: float = 0.01,
+    seed: int = 0,
+    step: int = 0,
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return a control block before its first advance, as an array of shape (1,).
+
+    step: steps already done (a resumed run); the next advance makes it step + 1. The learning rate
+    rises linearly to lr_max over warmup_steps, then falls along a half cosine to lr_min at
+    total_steps, and stays there. Raises ConfigError on settings that make no schedule.
+    """
+    _check(total_steps >= 1, f"total_steps must be at least 1, got {total_steps}")
+    warmup_fits = 0 <= warmup_steps <= total_steps
+    _check(warmup_fits, f"warmup_steps must be 0 to {total_steps}, got {warmup_steps}")
+    _check(0 <= beta1 < 1 and 0 <= beta2 < 1, f"betas must be in [0, 1), got {beta1}, {beta2}")
+    _check(0 <= lr_min <= lr_max, f"0 <= lr_min <= lr_max must hold, got {lr_min}, {lr_max}")
+    _check(0 <= seed < 2**64, f"seed must be in [0, 2**64), got {seed}")
+    _check(step >= 0, f"step must be at least 0, got {step}")
+    block = np.zeros(1, CONTROL_DTYPE)
+    settings = {
+        "total_steps": total_steps,
+        "warmup_steps": warmup_steps,
+        "seed": np.uint64(seed),
+        "beta1": beta1,
+        "beta2": beta2,
+        "lr_max": lr_max,
+        "lr_min": lr_min,
+        "epsilon": epsilon,
+        "weight_decay": weight_decay,
+        "step": step,
+    }
+    for name, value in settings.items():
+        block[name] = value
+    return block
+
+
+def control_bytes(block: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return a control block as its 96 bytes (uint8), for an upload."""
+    return np.ascontiguousarray(block).view(np.uint8).reshape(-1)
+
+
+def read_control(data: np.ndarray[Any, np.dtype[np.uint8]]) -> dict[str, Any]:
+    """Return a downloaded block's 96 bytes as a dict of Python numbers by field name."""
+    block = np.ascontiguousarray(data).view(CONTROL_DTYPE).reshape(-1)[0]
+    return {name: block[name].item() for name in CONTROL_DTYPE.fields or ()}
+
+
+class Control:
+    """Advances a control block (kernels_cu/control.cu)."""
+
+    def __init__(self, library: Library) -> None:
+        """Take the kernel from `library`."""
+        self._advance = library.kernel("control.cu", "control_advance")
+
+    def advance(self, stream: Stream, control: Pointer) -> None:
+        """Begin the next step: raise `step` by one and rewrite the state; one launch."""
+        self._advance(stream, 1, 1, control)
+
+
+def _check(holds: bool, message: str) -> None:
+    if not holds:
+        raise ConfigError(f"control block: {message}")

@@ -1,0 +1,65 @@
+"""Softmax cross-entropy and its mean (kernels_cu/cross_entropy.cu)."""
+
+from __future__ import annotations
+
+from lowgraph.kernels import Library
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+
+__all__ = ["CrossEntropy"]
+
+_BLOCK = 128
+_ROWS_A_BLOCK = 16  # eight threads a row
+
+
+class CrossEntropy:
+    """row_loss[r] = logsumexp(logits[r]) - logits[r,targets[r]], in nats; float32, int32 targets.
+
+    A target outside [0, classes) reads outside its row: targets are the caller's to check.
+    """
+
+    def __init__(self, library: Library) -> None:
+        """Take the kernels from `library`."""
+        self._forward = library.kernel("cross_entropy.cu", "cross_entropy_forward")
+        self._both = library.kernel("cross_entropy.cu", "cross_entropy_forward_backward")
+        self._mean = library.kernel("cross_entropy.cu", "mean_loss")
+
+    def forward(
+        self,
+        stream: Stream,
+        row_loss: Pointer,
+        logits: Pointer,
+        targets: Pointer,
+        rows: int,
+        classes: int,
+    ) -> None:
+        """Overwrite row_loss [rows] from logits [rows,classes]; one launch."""
+        check_sizes("CrossEntropy", rows=rows)
+        check_sizes("CrossEntropy", least=1, classes=classes)
+        if rows:
+            grid = ceil_div(rows, _ROWS_A_BLOCK)
+            self._forward(stream, grid, _BLOCK, row_loss, logits, targets, rows, classes)
+
+    def forward_backward(
+        self,
+        stream: Stream,
+        row_loss: Pointer,
+        logits: Pointer,
+        targets: Pointer,
+        rows: int,
+        classes: int,
+        scale: float,
+    ) -> None:
+        """Overwrite row_loss [rows], and turn logits [rows,classes] into dlogits in place.
+
+        scale: the gradient of the loss by each row_loss: 1/rows for the mean. One launch.
+        """
+        check_sizes("CrossEntropy", rows=rows)
+        check_sizes("CrossEntropy", least=1, classes=classes)
+        if rows:
+            grid = ceil_div(rows, _ROWS_A_BLOCK)
+            self._both(stream, grid, _BLOCK, row_loss, logits, targets, rows, classes, scale)
+
+    def mean(self, stream: Stream, loss: Pointer, row_loss: Pointer, rows: int) -> None:
+        """Overwrite loss [1] with the mean of row_loss [rows], rows >= 1; one launch."""
+        check_sizes("CrossEntropy", least=1, rows=rows)
+        self._mean(stream, 1, 64, loss, row_loss, rows)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lowgraph.errors import ConfigError
+from lowgraph.ops import CrossEntropy
+from tests.ops import twins
+from tests.ops.compare import (
+    ROUNDOFF,
+    Array,
+    assert_close,
+    assert_same_bits,
+    in_place,
+    normal,
+    output,
+    wide,
+)
+from tests.support.rig import Rig
+
+SIZES = [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256)]
+# Exponentials of differences up to 20, each rounded once: 20 units, and the sum of a lane.
+CLOSE = 64 * ROUNDOFF
+
+
+def make(seed: int, rows: int, classes: int) -> tuple[Array, Array]:
+    targets = np.random.default_rng(seed + 100).integers(0, classes, rows).astype(np.int32)
+    return normal(seed, rows, classes, scale=3.0), targets
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("rows", "classes"), SIZES)
+def test_forward(rig: Rig, rows: int, classes: int, seed: int) -> None:
+    logits, targets = make(seed, rows, classes)
+    row_loss, kept = output(rig, rows), in_place(rig, logits)
+
+    CrossEntropy(rig.library).forward(rig.stream, row_loss, kept, rig.put(targets), rows, classes)
+
+    want = twins.cross_entropy_forward(*wide(logits), targets)
+    # Absolute: a loss is the difference of numbers up to 12.
+    assert np.abs(row_loss.get() - want).max() <= 12 * CLOSE
+    assert_same_bits(kept.get(), logits)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("rows", "classes"), SIZES)
+def test_forward_backward(rig: Rig, rows: int, classes: int, seed: int) -> None:
+    logits, targets = make(seed, rows, classes)
+    row_loss, dlogits = output(rig, rows), in_place(rig, logits)
+
+    CrossEntropy(rig.library).forward_backward(
+        rig.stream, row_loss, dlogits, rig.put(targets), rows, classes, 1 / rows
+    )
+
+    (exact,) = wide(logits)
+    loss = twins.cross_entropy_forward(exact, targets)
+    want = twins.cross_entropy_backward(exact, targets, 1 / rows)
+    assert np.abs(row_loss.get() - loss).max() <= 12 * CLOSE
+    assert np.abs(dlogits.get() - want).max() <= CLOSE / rows
+
+
+def test_both_entries_give_the_same_loss(rig: Rig) -> None:
+    """Held-out loss and training loss must be one number for one batch."""
+    logits, targets = make(4, 70, 256)
+    alone, beside = output(rig, 70), output(rig, 70)
+    ops = CrossEntropy(rig.library)
+
+    ops.forward(rig.stream, alone, rig.put(logits), rig.put(targets), 70, 256)
+    ops.forward_backward(rig.stream, beside, in_place(rig, logits), rig.put(targets), 70, 256, 1.0)
+
+    assert_close(alone.get(), beside.get().astype(np.float64), 4 * ROUNDOFF)
+
+
+def test_large_logits_neither_overflow_nor_lose_the_loss(rig: Rig) -> None:
+    logits = np.array([[1e4, -1e4, 0.0], [-3e4, -3e4, -3e4]], np.float32)
+    targets = np.array([1, 2], np.int32)
+    row_loss, dlogits = output(rig, 2), in_place(rig, logits)
+
+    CrossEntropy(rig.library).forward_backward(
+        rig.stream, row_loss, dlogits, rig.put(targets), 2, 3, 1.0
+    )
+
+    # The second row: the loss is log 3 beside logits of 3e4, exact because the peak cancels first.
+    assert_close(row_loss.get(), np.array([2e4, np.log(3)]), 1e-7)
+    assert abs(row_loss.get()[1] - np.log(3)) < 1e-6
+    want = np.array([[1, -1, 0], [1 / 3, 1 / 3, -2 / 3]])
+    assert_close(dlogits.get(), want, 4 * ROUNDOFF)
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 4099])
+def test_mean(rig: Rig, rows: int) -> None:
+    row_loss = normal(rows, rows, mean=3.0)
+    loss = output(rig, 1)
+
+    CrossEntropy(rig.library).mean(rig.stream, loss, rig.put(row_loss), rows)
+
+    # Summed in double and rounded once.
+    assert loss.get()[0] == pytest.approx(row_loss.astype(np.float64).mean(), rel=ROUNDOFF * 1.01)
+
+
+def test_the_mean_of_nothing_is_refused(rig: Rig) -> None:
+    with pytest.raises(ConfigError, match="rows must be 1"):
+        CrossEntropy(rig.library).mean(rig.stream, 0, 0, 0)
+
+
+def test_no_rows(rig: Rig) -> None:
+    untouched = output(rig, 4)
+    ops = CrossEntropy(rig.library)
+
+    ops.forward(rig.stream, untouched, 0, 0, 0, 4)
+    ops.forward_backward(rig.stream, untouched, 0, 0, 0, 4, 1.0)
+
+    assert np.isnan(untouched.get()).all()

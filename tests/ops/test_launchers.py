@@ -1,0 +1,131 @@
+"""What every launcher promises: it launches, and does nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowgraph import ops
+from lowgraph.driver import gate
+from lowgraph.ops.control import control_bytes, new_control
+from tests.support.rig import Rig
+
+B, T, C, V, HEADS = 2, 5, 8, 7, 2
+ROWS = B * T
+CORPUS = 50
+
+
+class Buffers:
+    """Named float32 buffers, made as they are asked for."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+
+    def __call__(self, *shape: int) -> Any:
+        return self.rig.put(np.zeros(shape, np.float32))
+
+    def ints(self, *shape: int) -> Any:
+        return self.rig.put(np.zeros(shape, np.int32))
+
+
+Call = Callable[[], None]
+
+
+def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return each launcher of a layer ready to call, and how many launches it documents."""
+    lib, s = rig.library, rig.stream
+    norm, bias, gelu, residual = (
+        make(lib) for make in (ops.LayerNorm, ops.Bias, ops.BiasGelu, ops.Residual)
+    )
+    attention, embedding = ops.CausalAttention(lib, C // HEADS), ops.Embedding(lib, V)
+    entropy = ops.CrossEntropy(lib)
+    x, y, row, weight = f(ROWS, C), f(ROWS, C), f(ROWS), f(C)
+    tokens, targets = f.ints(B, T), f.ints(ROWS)
+    partial, packed, lse = f(64, 2, C), f(ROWS, 3 * C), f(B, HEADS, T)
+    lists = f.ints(ROWS), f.ints(V + 1)
+    logits, tables = f(ROWS, V), (f(V, C), f(T, C))
+    return {
+        "norm forward": (lambda: norm.forward(s, y, row, row, x, weight, weight, ROWS, C), 1),
+        "norm backward": (
+            lambda: norm.backward(s, y, weight, weight, partial, x, x, weight, row, row, ROWS, C),
+            3,
+        ),
+        "bias forward": (lambda: bias.forward(s, y, weight, ROWS, C), 1),
+        "bias backward": (lambda: bias.backward(s, weight, partial, x, ROWS, C), 2),
+        "gelu forward": (lambda: gelu.forward(s, y, x, weight, ROWS, C), 1),
+        "gelu backward": (lambda: gelu.backward(s, y, x, x, ROWS, C), 1),
+        "residual add": (lambda: residual.add(s, y, x, x, ROWS * C), 1),
+        "residual bias_add": (lambda: residual.bias_add(s, y, x, x, weight, ROWS, C), 1),
+        "attention forward": (lambda: attention.forward(s, y, lse, packed, B, HEADS, T), 1),
+        "attention backward": (
+            lambda: attention.backward(s, packed, lse, x, packed, y, lse, B, HEADS, T),
+            2,
+        ),
+        "embedding forward": (lambda: embedding.forward(s, x, tokens, *tables, B, T, C), 1),
+        "embedding backward": (
+            lambda: embedding.backward(s, *tables, *lists, x, tokens, B, T, C),
+            3,
+        ),
+        "entropy forward": (lambda: entropy.forward(s, row, logits, targets, ROWS, V), 1),
+        "entropy both": (
+            lambda: entropy.forward_backward(s, row, logits, targets, ROWS, V, 0.1),
+            1,
+        ),
+        "entropy mean": (lambda: entropy.mean(s, row, row, ROWS), 1),
+    }
+
+
+def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return the launchers of a run's state, alike."""
+    lib, s = rig.library, rig.stream
+    control = rig.put(control_bytes(new_control(total_steps=9, lr_max=1.0)))
+    corpus = rig.put(np.zeros(CORPUS, np.uint8))
+    tokens, targets, flat, ring = f.ints(B, T), f.ints(B, T), f(40), f(16)
+    batch, adamw = ops.BatchGather(lib), ops.AdamW(lib)
+    advance, loss_ring, fill = ops.Control(lib), ops.LossRing(lib), ops.Fill(lib)
+    return {
+        "control": (lambda: advance.advance(s, control), 1),
+        "batch random": (
+            lambda: batch.random(s, tokens, targets, corpus, control, CORPUS, B, T),
+            1,
+        ),
+        "batch windows": (
+            lambda: batch.windows(s, tokens, targets, corpus, 3, CORPUS, B, T),
+            1,
+        ),
+        "adamw": (lambda: adamw.step(s, flat, flat, flat, flat, control, 10, 40), 1),
+        "loss ring": (lambda: loss_ring.write(s, ring, flat, control, 4), 1),
+        "fill": (lambda: fill.forward(s, flat, 1.0, 40), 1),
+    }
+
+
+@pytest.fixture
+def seen() -> Iterator[list[str]]:
+    """Names of the driver calls made through the gate, once `gate.observer` is set to it."""
+    names: list[str] = []
+    yield names
+    gate.observer = None
+
+
+@pytest.mark.parametrize("make", [model_calls, run_calls])
+def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
+    """No allocation, copy or sync: any other driver call would break or slow a captured step."""
+    for name, (call, launches) in make(rig, Buffers(rig)).items():
+        seen.clear()
+        gate.observer = lambda call_name, args, code: seen.append(call_name)
+        call()
+        gate.observer = None
+        assert seen == ["cuLaunchKernelEx"] * launches, name
+    rig.sync()
+
+
+def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
+    f = Buffers(rig)
+    tested = " ".join([*model_calls(rig, f), *run_calls(rig, f)])
+    words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
+    words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
+    for name in ops.__all__:
+        assert words.get(name, name.lower()) in tested, name
