@@ -1,0 +1,98 @@
+"""Arena: many tensors in one flat slice, so that one launch reaches all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lowgraph.errors import PoolError
+from lowgraph.memory.free_list import ALIGNMENT
+from lowgraph.memory.pool import PersistentPool
+from lowgraph.memory.slices import Slice
+from lowgraph.memory.staging import fill_zero
+from lowgraph.specs import TensorSpec
+
+__all__ = ["Arena", "Layout", "plan"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each tensor lies: element offsets in the order of the specs, and the elements in all.
+
+    `padding`: elements between tensors, which belong to none.
+    """
+
+    offsets: tuple[int, ...]
+    elements: int
+    padding: int
+
+
+def plan(specs: Sequence[TensorSpec]) -> Layout:
+    """Lay tensors one behind the other, each at a multiple of 256 bytes.
+
+    Raises PoolError for no tensor, two of one name, or more than one dtype.
+    """
+    if not specs:
+        raise PoolError("an arena needs at least one tensor")
+    names = [spec.name for spec in specs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PoolError(f"tensors of one arena need names of their own; twice: {', '.join(twice)}")
+    dtypes = {spec.dtype for spec in specs}
+    if len(dtypes) > 1:
+        raise PoolError(f"an arena has one dtype, not {', '.join(sorted(map(str, dtypes)))}")
+    unit = max(1, ALIGNMENT // specs[0].dtype.itemsize)
+    offsets, end = [], 0
+    for spec in specs:
+        offsets.append(end)
+        end += -(-spec.elements // unit) * unit
+    return Layout(tuple(offsets), end, end - sum(spec.elements for spec in specs))
+
+
+class Arena(Mapping[str, Slice]):
+    """A mapping from tensor name to its slice; `flat` is the whole, padding included.
+
+    Padding is not zeroed: call `zero` before a kernel that runs over `flat` reads it.
+    """
+
+    def __init__(self, pool: PersistentPool, name: str, specs: Sequence[TensorSpec]) -> None:
+        self.pool = pool
+        self.name = name
+        self.specs = tuple(specs)
+        self.layout = plan(self.specs)
+        self.flat = pool.take(name, (self.layout.elements,), self.specs[0].dtype)
+        self._parts = {
+            spec.name: self.flat.part(offset, spec.shape, f"{name}.{spec.name}")
+            for spec, offset in zip(self.specs, self.layout.offsets, strict=True)
+        }
+
+    def __getitem__(self, name: str) -> Slice:
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @property
+    def elements(self) -> int:
+        """Elements of `flat`, padding included."""
+        return self.layout.elements
+
+    def offset(self, name: str) -> int:
+        """First element of a tensor in `flat`."""
+        return self.layout.offsets[list(self._parts).index(name)]
+
+    def like(self, name: str) -> Arena:
+        """A second arena of the same layout: gradients or moments beside parameters."""
+        return Arena(self.pool, name, self.specs)
+
+    def zero(self, stream: int) -> None:
+        """Enqueue zeros over the whole arena."""
+        fill_zero(self.flat, stream)
+
+    def close(self) -> None:
+        """Give the memory back. Idempotent."""
+        if self.flat.alive:
+            self.pool.give_back(self.flat)

@@ -1,0 +1,173 @@
+"""The half of the pool that a step's passes use: eager, priming, and the window of a capture."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lowgraph import driver
+from lowgraph.errors import PoolError
+from lowgraph.memory.free_list import Block
+from lowgraph.memory.ledger import Held, Ledger
+from lowgraph.memory.open_window import LOCK
+from lowgraph.memory.passes import Pass, PassKind, Primed
+from lowgraph.memory.source import BlockSource
+from lowgraph.memory.stats import PassFigures
+
+__all__ = ["PassPool"]
+
+
+class PassPool:
+    """Passes over a block source and a ledger; PersistentPool adds what hands slices out.
+
+    One pass runs at a time. What it takes belongs to it: an eager pass gives it back at its end, a
+    priming pass keeps it for a window, a window gives it to a graph.
+    """
+
+    device: driver.Device
+    poison: bool
+    _source: BlockSource
+    _ledger: Ledger
+    _pass: Pass | None = None
+    _closed: bool = False
+
+    @contextmanager
+    def eager_pass(self, label: str = "pass") -> Iterator[Pass]:
+        """A plain pass: what it took and did not give back is given back at its end."""
+        running = self._enter(Pass(PassKind.EAGER, label))
+        try:
+            yield running
+        finally:
+            self._leave(running)
+
+    @contextmanager
+    def priming(self, label: str = "pass") -> Iterator[Primed]:
+        """An unrecorded pass that keeps every slice it hands out until its window begins.
+
+        So the pool grows to the pass's full set of distinct slices, not to its transient peak. Hand
+        what it yields to `begin_window` or to `drop`. An exception drops it.
+        """
+        primed = Primed(label)
+        running = self._enter(Pass(PassKind.PRIMING, label, primed))
+        try:
+            yield primed
+        except BaseException:
+            self._leave(running)
+            self.drop(primed)
+            raise
+        self._leave(running)
+        primed.figures = running.figures
+
+    def drop(self, primed: Primed) -> None:
+        """Free what a priming pass kept; nothing to do once a window has begun with it."""
+        self.release(primed)
+
+    def begin_window(self, label: str, primed: Primed | None = None) -> None:
+        """The primed slices become free to be taken again; from here on the driver is not asked.
+
+        Call it right before the capture begins; `end_window` or `abort_window` must follow on the
+        same thread. Other threads that want the pool wait until then.
+        """
+        LOCK.acquire()
+        try:
+            self._refuse_closed("begin_window")
+            if primed is not None:
+                self.drop(primed)
+            figures = None if primed is None else primed.figures
+            before = self._source.free.blocks()
+            self._enter(Pass(PassKind.WINDOW, label, object(), figures, before))
+        except BaseException:
+            LOCK.release()
+            raise
+
+    def end_window(self, owner: object) -> PassFigures:
+        """Keep every block that the window took, also those given back in it, for `owner`.
+
+        They stay until `release(owner)`. Returns the window's figures.
+        """
+        window = self._window("end_window")
+        self._ledger.hand_over(window.holder, owner, window.label)
+        for block in window.recycled.blocks():
+            self._ledger.keep(block, owner, window.label)
+        self._close_window()
+        return window.figures
+
+    def abort_window(self) -> PassFigures:
+        """Undo the window: its slices are dead, the free list is what it was at the begin."""
+        window = self._window("abort_window")
+        self._ledger.undo(window.holder)
+        self._source.free.restore(window.free_before)
+        for block in window.free_before:
+            self._mark_free(block, f"free, last in {window.label}")
+        self._close_window()
+        return window.figures
+
+    @property
+    def in_window(self) -> bool:
+        """Whether this thread is between `begin_window` and its end."""
+        running = self._running()
+        return running is not None and running.kind is PassKind.WINDOW
+
+    def release(self, owner: object) -> None:
+        """`owner` holds nothing any more. The caller guarantees that its work is done."""
+        with LOCK:
+            self._ledger.release(owner)
+
+    # ---- inside ----
+
+    def _running(self) -> Pass | None:
+        """The pass of this thread: what another thread takes meanwhile is no part of it."""
+        if self._pass is not None and self._pass.thread == threading.get_ident():
+            return self._pass
+        return None
+
+    def _retire(self, held: Held, running: Pass | None) -> None:
+        """The slice ends; its block is the window's to reuse, or free if nobody holds it."""
+        self._ledger.gives += 1
+        if running is not None:
+            running.gave(held.block.nbytes)
+        if running is not None and running.kind is PassKind.WINDOW:
+            running.recycled.give(self._ledger.take_out(held))
+        else:
+            self._ledger.end_slice(held)
+            self._ledger.settle(held)
+
+    def _freed(self, held: Held) -> None:
+        self._mark_free(held.block, held.piece.name)
+        self._source.free.give(held.block)
+
+    def _mark_free(self, block: Block, name: str) -> None:
+        if self.poison:
+            self.device.annotate(block.address, block.nbytes, "free", name)
+
+    def _enter(self, running: Pass) -> Pass:
+        with LOCK:
+            self._refuse_closed("a pass")
+            if self._pass is not None:
+                raise PoolError(
+                    f"{running.label!r}: a pass of {self._pass.label!r} is running on this pool; "
+                    "a step's body may not run another step"
+                )
+            self._pass = running
+            return running
+
+    def _leave(self, running: Pass) -> None:
+        with LOCK:
+            for piece in running.outstanding():
+                self._retire(self._ledger.entry(piece), running)
+            self._pass = None
+
+    def _window(self, call: str) -> Pass:
+        running = self._running()
+        if running is None or running.kind is not PassKind.WINDOW:
+            raise PoolError(f"{call} without begin_window on this thread")
+        return running
+
+    def _close_window(self) -> None:
+        self._pass = None
+        LOCK.release()
+
+    def _refuse_closed(self, call: str) -> None:
+        if self._closed:
+            raise PoolError(f"{call}: the pool is closed")

@@ -1,0 +1,96 @@
+"""One pass of a step's body over the pool: what it took, and what becomes of it at the end."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Iterator
+
+from lowgraph.errors import CaptureAllocationError
+from lowgraph.memory.free_list import Block, FreeList
+from lowgraph.memory.slices import Slice
+from lowgraph.memory.stats import PassFigures, readable
+
+__all__ = ["Pass", "PassKind", "Primed"]
+
+
+class PassKind(enum.Enum):
+    """How a pass treats its slices: given back, kept for a window, or kept by a graph."""
+
+    EAGER = "eager"
+    PRIMING = "priming"
+    WINDOW = "window"
+
+
+class Primed:
+    """What a priming pass keeps until the window that it primed begins; its figures."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.figures = PassFigures()
+
+
+class Pass:
+    """The slices of one running pass, and its counts (bytes, rounded up to the alignment)."""
+
+    def __init__(
+        self,
+        kind: PassKind,
+        label: str,
+        holder: object | None = None,
+        primed: PassFigures | None = None,
+        free_before: tuple[Block, ...] = (),
+    ) -> None:
+        self.kind = kind
+        self.label = label
+        self.holder = holder
+        self.primed = primed
+        self.free_before = free_before
+        self.recycled = FreeList()
+        self.thread = threading.get_ident()
+        self._pieces: dict[int, Slice] = {}
+        self._slices = self._bytes = self._held = self._peak = self._grown = 0
+
+    def __contains__(self, piece: Slice) -> bool:
+        return self._pieces.get(piece.id) is piece
+
+    def outstanding(self) -> Iterator[Slice]:
+        """Slices taken and not given back."""
+        return (piece for piece in list(self._pieces.values()) if piece.alive)
+
+    def took(self, piece: Slice, nbytes: int, grown: bool) -> None:
+        """Count a slice handed out; `grown`: the driver had to provide it."""
+        self._pieces[piece.id] = piece
+        self._slices += 1
+        self._bytes += nbytes
+        self._held += nbytes
+        self._peak = max(self._peak, self._held)
+        self._grown += nbytes if grown else 0
+
+    def gave(self, nbytes: int) -> None:
+        """Count a slice given back."""
+        self._held -= nbytes
+
+    @property
+    def figures(self) -> PassFigures:
+        """The counts so far."""
+        return PassFigures(self._slices, self._bytes, self._peak, self._grown)
+
+    def miss(self, wanted: str, nbytes: int, where: str, largest: int) -> CaptureAllocationError:
+        """The refusal of a request that the window's free blocks cannot serve."""
+        if self.primed is None:
+            primed = "nothing was primed"
+        else:
+            primed = (
+                f"the priming pass kept {self.primed.slices} slices, "
+                f"{readable(self.primed.bytes)} in all, of which this pass has taken "
+                f"{self._slices} with {readable(self._bytes)}"
+            )
+        return CaptureAllocationError(
+            f"{wanted} ({nbytes} bytes) was taken in the capture window of {self.label!r}, where "
+            f"the driver is never asked for memory: {primed}; the largest free block has "
+            f"{largest} bytes",
+            where,
+            "prime with a pass that takes what the recorded pass takes, or take this slice once "
+            "before the step",
+        )

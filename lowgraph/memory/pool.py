@@ -1,0 +1,210 @@
+"""PersistentPool: named slices of device memory whose addresses never move while they are held.
+
+Three things hold a block: a live slice; a *priming* pass, which keeps every slice it handed out
+until the capture that it primed begins; a graph, until it is closed. It is free when none does.
+Sizes are exact, rounded up to 256 bytes. Nothing goes back to the driver but by `trim()`, `close()`
+and for want of room.
+
+Inside a window the driver is never asked for memory: a miss is refused before the call. A block
+that is given back may be handed out at once. That is safe for work on one stream, where the new
+user's kernels run behind the old one's; join other streams before giving back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lowgraph import driver
+from lowgraph.errors import PoolError
+from lowgraph.memory import open_window
+from lowgraph.memory.free_list import Block, aligned
+from lowgraph.memory.ledger import Held, Ledger
+from lowgraph.memory.open_window import LOCK, requester
+from lowgraph.memory.pass_pool import PassPool
+from lowgraph.memory.passes import Pass, PassKind
+from lowgraph.memory.slices import Slice
+from lowgraph.memory.source import BlockSource, Upstream
+from lowgraph.memory.staging import Staging
+from lowgraph.memory.stats import PoolStats
+
+__all__ = ["PersistentPool"]
+
+
+class PersistentPool(PassPool):
+    """See the module.
+
+    limit: most bytes to hold from the driver; None leaves it to the device.
+    poison: mark blocks on the device as they become free. The host device fills them with NaN and
+        refuses access to them, in the order of the issued work; a GPU has no such marks.
+    upstream: what provides the bytes, the driver unless a test says otherwise.
+    """
+
+    def __init__(
+        self,
+        device: driver.Device,
+        limit: int | None = None,
+        *,
+        poison: bool = True,
+        upstream: Upstream | None = None,
+    ) -> None:
+        self.device = device
+        self.poison = poison
+        self.staging = Staging()
+        self._source = BlockSource(driver.memory if upstream is None else upstream, limit)
+        self._ledger = Ledger(self, self._freed)
+        self._refused = 0
+
+    # ---- slices ----
+
+    def take(self, name: str, shape: tuple[int, ...] | int, dtype: Any = np.float32) -> Slice:
+        """Hand out a slice of `shape` (row-major) and `dtype`; its content is undefined.
+
+        Inside a step's body it belongs to the running pass; elsewhere it lives until `give_back`.
+        Raises CaptureAllocationError on a miss in a window, PoolError when limit or device is full.
+        """
+        sizes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(map(int, shape))
+        kind = np.dtype(dtype)
+        nbytes = aligned(math.prod(sizes) * kind.itemsize)
+        with LOCK:
+            self._refuse_closed("take")
+            running = self._running()
+            wanted = f"slice {name!r} ({kind.name} {list(sizes)})"
+            block, grown = self._find(running, wanted, nbytes)
+            held = self._ledger.add(block, name, sizes, kind)
+            if running is not None:
+                running.took(held.piece, nbytes, grown)
+                if running.holder is not None:
+                    held.holders.add(running.holder)
+            self._annotate_live(held)
+            return held.piece
+
+    def give_back(self, piece: Slice) -> None:
+        """Give a slice back: it ends; its memory stays with whoever else holds it.
+
+        Raises PoolError for a part, a foreign slice, one given back before, or, inside a body, one
+        that was taken outside of it.
+        """
+        if piece.root is not piece:
+            raise PoolError(f"{piece.name!r} is a part of {piece.root.name!r}: give that back")
+        with LOCK:
+            if not piece.alive:
+                raise PoolError(f"{piece!r} is given back a second time")
+            held = self._ledger.entry(piece)
+            running = self._running()
+            if running is not None and piece not in running:
+                raise PoolError(
+                    f"slice {piece.name!r} was taken outside this pass of {running.label!r}, "
+                    "and a later pass would miss it: give it back outside the body"
+                )
+            self._retire(held, running)
+
+    def who_owns(self, address: int) -> Slice | None:
+        """The slice that covers a device address, also one given back whose block is still held."""
+        with LOCK:
+            return self._ledger.covering(address)
+
+    def hold(self, piece: Slice, owner: object) -> None:
+        """Keep a slice's memory for `owner` as well, until `release(owner)`: a graph uses it.
+
+        Giving the slice back meanwhile ends its name, not its memory.
+        """
+        with LOCK:
+            self._ledger.entry(piece).holders.add(owner)
+
+    def hold_addresses(self, addresses: Iterable[int], owner: object) -> tuple[int, ...]:
+        """`hold` for whatever the device addresses lie in.
+
+        Returns those that lie in no slice and in no staging slot of this pool.
+        """
+        with LOCK:
+            outside = self._ledger.hold_addresses(addresses, owner)
+            return tuple(address for address in outside if not self.staging.covers(address))
+
+    # ---- the whole pool ----
+
+    def retained(self, owner: object) -> int:
+        """Bytes that `owner` keeps beyond the slices that live anyway."""
+        with LOCK:
+            return self._ledger.bytes_of(owner)
+
+    def trim(self) -> int:
+        """Give wholly free allocations back to the driver; returns bytes. Not inside a pass."""
+        with LOCK:
+            if self._pass is not None:
+                raise PoolError(f"trim inside a pass of {self._pass.label!r}: do it outside")
+            return self._source.trim()
+
+    def close(self) -> None:
+        """End every slice and give all memory back to the driver. Idempotent.
+
+        Raises PoolError while a graph holds memory or a pass is running.
+        """
+        with LOCK:
+            if self._closed:
+                return
+            users = {str(held.piece.owner) for held in self._held() if held.piece.owner}
+            users |= {f"a pass of {self._pass.label!r}"} if self._pass is not None else set()
+            if users:
+                raise PoolError(f"the pool serves {', '.join(sorted(users))}: close that first")
+            self._closed = True
+            for held in self._held():
+                self._ledger.take_out(held)
+            self.staging.close()
+            self._source.close()
+
+    def stats(self) -> PoolStats:
+        """Figures of this moment."""
+        with LOCK:
+            source, ledger = self._source, self._ledger
+            recycled = self._pass.recycled.total if self._pass is not None else 0
+            return PoolStats(
+                reserved=source.reserved,
+                **ledger.sums(),
+                free=source.free.total + recycled,
+                largest_free=source.free.largest,
+                peak_live=ledger.peak,
+                slices=sum(held.piece.alive for held in self._held()),
+                takes=ledger.takes,
+                gives=ledger.gives,
+                driver_allocs=source.allocs,
+                driver_frees=source.frees,
+                refused=self._refused,
+            )
+
+    def free_blocks(self) -> tuple[Block, ...]:
+        """The free list in address order: what an aborted window leaves as it was."""
+        with LOCK:
+            return self._source.free.blocks()
+
+    # ---- inside ----
+
+    def _held(self) -> list[Held]:
+        return list(self._ledger.held.values())
+
+    def _find(self, running: Pass | None, wanted: str, nbytes: int) -> tuple[Block, bool]:
+        """A block, and whether the driver provided it."""
+        free = self._source.free
+        if running is None or running.kind is not PassKind.WINDOW:
+            block = self._source.find(nbytes)
+            if block is not None:
+                return block, False
+            return self._source.grow(nbytes, f"{wanted} asked for at {requester()}"), True
+        # Exact sizes first, so that no request splits the block that a later one was primed with.
+        block = running.recycled.take_exact(nbytes) or free.take_exact(nbytes)
+        block = block or running.recycled.take(nbytes) or self._source.find(nbytes)
+        if block is None:
+            self._refused += 1
+            largest = max(free.largest, running.recycled.largest)
+            raise open_window.refused(running.miss(wanted, nbytes, requester(), largest))
+        return block, False
+
+    def _annotate_live(self, held: Held) -> None:
+        # Slices of one window may share a block at every replay: none of them may be guarded by
+        # the bounds of another.
+        nbytes = held.block.nbytes if self.in_window else held.piece.nbytes
+        if nbytes:
+            self.device.annotate(held.block.address, nbytes, "live", held.piece.name)

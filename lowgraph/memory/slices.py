@@ -1,0 +1,145 @@
+"""Slice: a named block of the pool with an address that never moves while it is held."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lowgraph.errors import PoolError
+
+if TYPE_CHECKING:
+    from lowgraph.memory.pool import PersistentPool
+
+__all__ = ["Slice", "register_view"]
+
+_VIEW_PROVIDER = "lowgraph.interop"
+_view: Callable[[Slice], Any] | None = None
+
+
+def register_view(factory: Callable[[Slice], Any]) -> None:
+    """Set what makes arrays of slices that the host cannot address (interop does, on import)."""
+    global _view
+    _view = factory
+
+
+def _device_view(piece: Slice) -> Any:
+    # Loaded by name on first use: this layer stays below interop, and a run that never asks for
+    # such a view never imports CuPy.
+    if _view is None:
+        importlib.import_module(_VIEW_PROVIDER)
+    if _view is None:
+        raise PoolError(f"no view of {piece!r}: {_VIEW_PROVIDER} registered none")
+    return _view(piece)
+
+
+class Slice:
+    """A block of the pool, or a part of one.
+
+    Attributes
+    ----------
+    id: unique in its pool; a part has the id of its root.
+    generation: how many times its address has been handed out, this time included; a freed and
+        reused address is a different slice.
+    nbytes, shape, dtype, name: size without padding, row-major shape, NumPy dtype, given name.
+    owner: label of the graph that holds it, or None.
+    root: the slice that the pool handed out; itself unless this is a part.
+    """
+
+    __slots__ = ("_address", "_alive", "_owner", "dtype", "generation", "id", "name", "nbytes",
+                 "pool", "root", "shape")  # fmt: skip
+
+    def __init__(
+        self,
+        address: int,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        *,
+        pool: PersistentPool | None = None,
+        id: int = 0,
+        generation: int = 0,
+        root: Slice | None = None,
+    ) -> None:
+        self._address = address
+        self._alive = True
+        self._owner: str | None = None
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = math.prod(shape) * dtype.itemsize
+        self.pool = pool
+        self.root = self if root is None else root
+        self.id = id
+        self.generation = generation
+
+    @property
+    def address(self) -> int:
+        """The device address. Raises PoolError once the slice was given back."""
+        if not self.root._alive:
+            raise PoolError(
+                f"slice {self.name!r} (id {self.id}, generation {self.generation}) was given back; "
+                "its address may belong to another slice now. What a step's body takes lives until "
+                "that pass ends: take it again in every pass, or once outside the body"
+            )
+        return self._address
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not been given back."""
+        return self.root._alive
+
+    @property
+    def owner(self) -> str | None:
+        """Label of the graph that took it, or None."""
+        return self.root._owner
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def array(self) -> Any:
+        """An array over the same memory: NumPy on the host device, CuPy on a GPU; no copy.
+
+        Nothing waits: synchronise the stream that writes the slice before looking at it.
+        """
+        if self.pool is None:
+            raise PoolError(f"slice {self.name!r} belongs to no pool, so no device can show it")
+        memory = self.pool.device.host_view(self.address, self.nbytes)
+        if memory is None:
+            return _device_view(self)
+        return np.frombuffer(memory, dtype=self.dtype, count=self.elements).reshape(self.shape)
+
+    def part(self, offset: int, shape: tuple[int, ...], name: str | None = None) -> Slice:
+        """Elements `offset` to `offset + prod(shape)` under a shape of their own; same lifetime.
+
+        Raises PoolError when they do not lie inside this slice.
+        """
+        count = math.prod(shape)
+        if offset < 0 or offset + count > self.elements:
+            raise PoolError(
+                f"elements {offset} to {offset + count} do not lie in {self.name!r}, "
+                f"which has {self.elements}"
+            )
+        return Slice(
+            self.address + offset * self.dtype.itemsize,
+            self.name if name is None else name,
+            tuple(shape),
+            self.dtype,
+            pool=self.pool,
+            id=self.id,
+            generation=self.generation,
+            root=self.root,
+        )
+
+    def __repr__(self) -> str:
+        state = "" if self.root._alive else ", given back"
+        return (
+            f"Slice({self.name!r}, {self.dtype.name} {list(self.shape)}, {self.nbytes} bytes "
+            f"at {self._address:#x}, id {self.id}, generation {self.generation}{state})"
+        )

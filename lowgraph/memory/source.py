@@ -1,0 +1,103 @@
+"""BlockSource: where the pool's blocks come from, a free list over driver allocations."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lowgraph.errors import OutOfMemory, PoolError
+from lowgraph.memory.free_list import Block, FreeList
+from lowgraph.memory.stats import readable
+
+__all__ = ["BlockSource", "Upstream"]
+
+
+class Upstream(Protocol):
+    """What provides the bytes: `lowgraph.driver.memory`, or a fake in a test."""
+
+    def alloc(self, nbytes: int) -> int:
+        """Device address of `nbytes` new bytes; raises OutOfMemory when there are none."""
+
+    def free(self, address: int) -> None:
+        """Give an allocation back."""
+
+
+class BlockSource:
+    """Blocks of exact sizes. `limit`: most bytes to hold from the upstream, or None."""
+
+    def __init__(self, upstream: Upstream, limit: int | None) -> None:
+        self.free = FreeList()
+        self.limit = limit
+        self.reserved = 0
+        self.allocs = 0
+        self.frees = 0
+        self._upstream = upstream
+        self._segments: dict[int, int] = {}
+
+    def find(self, nbytes: int) -> Block | None:
+        """A free block of `nbytes`, without asking the upstream; None when there is none."""
+        block = self.free.take(nbytes)
+        if block is None and self.free.coalesce():
+            block = self.free.take(nbytes)
+        return block
+
+    def grow(self, nbytes: int, wanted_for: str) -> Block:
+        """A new allocation of exactly `nbytes`.
+
+        Raises PoolError, saying what is held, when the limit or the device has no room left.
+        """
+        if self.limit is not None and self.reserved + nbytes > self.limit:
+            self.trim()
+        if self.limit is not None and self.reserved + nbytes > self.limit:
+            raise PoolError(
+                f"{wanted_for} does not fit: the pool's limit is {readable(self.limit)}, "
+                f"{self._holdings()}. Raise the limit, or give slices back"
+            )
+        try:
+            return self._allocate(nbytes)
+        except OutOfMemory as error:
+            if not self.trim():
+                raise self._exhausted(wanted_for) from error
+        try:
+            return self._allocate(nbytes)
+        except OutOfMemory as error:
+            raise self._exhausted(wanted_for) from error
+
+    def trim(self) -> int:
+        """Give wholly free allocations back; returns their bytes."""
+        self.free.coalesce()
+        gone = 0
+        for segment, nbytes in list(self._segments.items()):
+            if self.free.remove_segment(segment, nbytes):
+                self._release(segment)
+                gone += nbytes
+        return gone
+
+    def close(self) -> None:
+        """Give every allocation back, free or not."""
+        self.free.restore(())
+        for segment in list(self._segments):
+            self._release(segment)
+
+    def _allocate(self, nbytes: int) -> Block:
+        address = self._upstream.alloc(nbytes)
+        self._segments[address] = nbytes
+        self.reserved += nbytes
+        self.allocs += 1
+        return Block(nbytes, address, address)
+
+    def _release(self, segment: int) -> None:
+        self.reserved -= self._segments.pop(segment)
+        self.frees += 1
+        self._upstream.free(segment)
+
+    def _holdings(self) -> str:
+        return (
+            f"{readable(self.reserved)} are held, {readable(self.free.total)} of them free "
+            f"(largest block {readable(self.free.largest)})"
+        )
+
+    def _exhausted(self, wanted_for: str) -> PoolError:
+        return PoolError(
+            f"{wanted_for} does not fit: the device has no memory left; {self._holdings()}. "
+            "Give slices back, close graphs that retain memory, or take a smaller batch"
+        )
