@@ -1,0 +1,88 @@
+"""Census: what a recorded graph holds, and whether that is what the window sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from lowgraph.capture.journal import Journal, LaunchRecord
+from lowgraph.driver import graph as graphs
+from lowgraph.errors import CaptureIncomplete, CaptureRefused, EmptyCapture, GraphHasMemoryNodes
+
+__all__ = ["Census", "judge", "take_census"]
+
+_MEMORY_NODES = ("mem_alloc", "mem_free")
+
+
+@dataclass(frozen=True)
+class Census:
+    """Nodes of a graph. types: number of nodes by type. functions: of the kernel nodes."""
+
+    nodes: int
+    types: dict[str, int]
+    functions: tuple[int, ...]
+
+    @property
+    def kernels(self) -> int:
+        """Number of kernel nodes."""
+        return len(self.functions)
+
+    def text(self) -> str:
+        """One line: "12 nodes (10 kernel, 2 memset)"."""
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.types.items()))
+        return f"{self.nodes} nodes ({kinds})" if kinds else "0 nodes"
+
+
+def take_census(graph: int) -> Census:
+    """Count a graph's nodes (cuGraphGetNodes, cuGraphNodeGetType, cuGraphKernelNodeGetParams)."""
+    kinds = [(node, graphs.node_type(node)) for node in graphs.nodes(graph)]
+    functions = tuple(graphs.function_of(node) for node, kind in kinds if kind == "kernel")
+    return Census(len(kinds), dict(Counter(kind for _, kind in kinds)), functions)
+
+
+def judge(census: Census, journal: Journal, label: str, began_at: str) -> CaptureRefused | None:
+    """What is wrong with the graph of a window, given what was sent in it; None if nothing is."""
+    memory = {kind: census.types[kind] for kind in _MEMORY_NODES if kind in census.types}
+    if memory:
+        counted = ", ".join(f"{count} {kind}" for kind, count in memory.items())
+        return GraphHasMemoryNodes(
+            f"the graph of {label!r} has {counted} nodes: each launch would allocate anew, "
+            "unseen by the pool",
+            began_at,
+            "take memory from the pool; give cuBLAS a workspace before the step",
+        )
+    missing = _missing(census, journal.launches)
+    if missing:
+        first = missing[0]
+        names = ", ".join(f"{one.kernel} on stream {one.stream:#x}" for one in missing[:5])
+        return CaptureIncomplete(
+            f"{len(missing)} of {len(journal.launches)} launches in the window of {label!r} are "
+            f"not in the graph: {names}",
+            first.where,
+            "launch on the stream that the body is given",
+        )
+    if census.nodes == 0:
+        return EmptyCapture(
+            f"the window of {label!r} recorded nothing: replays would do nothing",
+            began_at,
+            "launch on the stream that the body is given",
+        )
+    if census.kernels < journal.kernel_launches:
+        return CaptureIncomplete(
+            f"the graph of {label!r} has {census.kernels} kernel nodes, the window sent "
+            f"{journal.kernel_launches} kernels",
+            began_at,
+        )
+    return None
+
+
+def _missing(census: Census, launches: list[LaunchRecord]) -> list[LaunchRecord]:
+    """Launches for which no kernel node of their function is left."""
+    left = Counter(census.functions)
+    missing = []
+    for launch in launches:
+        if left[launch.function]:
+            left[launch.function] -= 1
+        else:
+            missing.append(launch)
+    return missing

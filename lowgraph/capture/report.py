@@ -1,0 +1,77 @@
+"""StepReport: what a step did, zeros included, as data and as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lowgraph.memory import PassFigures, readable
+
+__all__ = ["StepReport"]
+
+
+@dataclass
+class StepReport:
+    """Figures of a GraphStep since it was made.
+
+    phase: name of the present phase. why_no_graph: "" while a graph is live.
+    eager_steps, replays: steps that ran without and with the graph; `steps` is their sum. A priming
+        pass is an eager step.
+    captures, updates: graphs recorded and executables updated. refusals: attempts refused, with the
+        first reason, and how often each was given.
+    launches_eager_step: kernels of one eager step, library kernels included; launches_replay_step:
+        launches of one replay, counted at the gate. kernels, nodes: in the graph.
+    pins, pin_launches: inputs pinned and what they cost a replay.
+    pool_bytes: held by the pool from the driver. retained_bytes: kept by the graph alone.
+    primed, window: what the last priming pass and the last window took from the pool.
+    unowned: addresses that the graph's kernels were given and that neither a slice nor a staging
+        slot of the pool covers: what keeps them valid is up to the caller.
+    """
+
+    label: str
+    device: str
+    phase: str = "COLD"
+    why_no_graph: str = ""
+    eager_steps: int = 0
+    replays: int = 0
+    captures: int = 0
+    updates: int = 0
+    refusals: int = 0
+    first_refusal: str = ""
+    reasons: dict[str, int] = field(default_factory=dict)
+    launches_eager_step: int = 0
+    launches_replay_step: int = 0
+    kernels: int = 0
+    nodes: int = 0
+    nodes_by_type: dict[str, int] = field(default_factory=dict)
+    pins: int = 0
+    pin_launches: int = 0
+    pool_bytes: int = 0
+    retained_bytes: int = 0
+    primed: PassFigures = field(default_factory=PassFigures)
+    window: PassFigures = field(default_factory=PassFigures)
+    unowned: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """Steps that ran."""
+        return self.eager_steps + self.replays
+
+    def text(self) -> str:
+        """The report for people, one figure group a line."""
+        lines = [
+            f"{self.label} on {self.device}: {self.phase}"
+            + (f" (no graph: {self.why_no_graph})" if self.why_no_graph else ""),
+            f"  steps {self.steps}: {self.eager_steps} eager, {self.replays} replayed",
+            f"  captures {self.captures}, updates {self.updates}, refusals {self.refusals}"
+            + (f"; first: {self.first_refusal}" if self.first_refusal else ""),
+            f"  launches: {self.launches_eager_step} in an eager step, "
+            f"{self.launches_replay_step} in a replay",
+            f"  graph: {self.nodes} nodes, {self.kernels} of them kernels",
+            f"  pins {self.pins} ({self.pin_launches} launches a replay)",
+            f"  pool {readable(self.pool_bytes)}, {readable(self.retained_bytes)} retained by "
+            f"the graph, {self.unowned} addresses outside the pool",
+            f"  priming: {self.primed.text()}",
+            f"  window: {self.window.text()}",
+        ]
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])

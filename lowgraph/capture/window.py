@@ -1,0 +1,276 @@
+"""Window: the code between begin and end of one capture, and the way back from whatever happens.
+
+    window = Window(stream, pool=pool, label="step", primed=primed)
+    with window:
+        body(stream)
+    window.recording            # the graph, judged; or the `with` has raised
+
+Leaving it always ends the capture, so that the stream is usable again, puts the hooks, the cyclic
+garbage collector and the pool back, and raises the *first* thing that went wrong: the driver's 901
+("invalidated by an earlier error") is never the whole answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from dataclasses import dataclass
+from types import TracebackType
+
+from lowgraph import driver
+from lowgraph.capture import census as census_of
+from lowgraph.capture.census import Census
+from lowgraph.capture.guard import WindowGuard
+from lowgraph.capture.interrupts import Shield
+from lowgraph.capture.journal import Journal, Listeners
+from lowgraph.capture.verdict import Evidence, as_refusal, verdict
+from lowgraph.driver import gate
+from lowgraph.errors import BlockingCaptureStream, CaptureRefused, DriverError
+from lowgraph.kernels import Library
+from lowgraph.memory import PassFigures, PersistentPool, Primed, open_window
+
+__all__ = ["Owner", "Recording", "Window"]
+
+_SPECIAL_STREAMS = {0: "the legacy stream", 1: "the legacy stream", 2: "the per-thread stream"}
+
+
+class Owner:
+    """What the pool knows a graph by."""
+
+    def __init__(self, label: str) -> None:
+        """Make an owner of nothing yet."""
+        self.label = label
+
+    def __str__(self) -> str:
+        """Return the label."""
+        return self.label
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A captured graph that stood every check: its handle, what it holds, and who holds memory.
+
+    unowned: addresses that its kernels were given and that no slice of the pool covers.
+    """
+
+    graph: int
+    stream: int
+    label: str
+    census: Census
+    journal: Journal
+    figures: PassFigures
+    owner: Owner
+    unowned: tuple[int, ...]
+
+
+class Window:
+    """See the module. A window is used once.
+
+    mode: "thread_local", "global" or "relaxed", as for `driver.stream.begin_capture`.
+    primed: what the priming pass kept, and `primed_journal` what it did: scalars that differ are
+        refused (FrozenScalar).
+    library: nothing is compiled or loaded inside; its kernels are made resident before.
+    """
+
+    def __init__(
+        self,
+        stream: int,
+        *,
+        pool: PersistentPool,
+        label: str = "capture",
+        mode: str = "thread_local",
+        library: Library | None = None,
+        primed: Primed | None = None,
+        primed_journal: Journal | None = None,
+    ) -> None:
+        """Describe the window; entering it begins the capture."""
+        self.stream = stream
+        self.label = label
+        self.mode = mode
+        self.journal = Journal()
+        self.recording: Recording | None = None
+        self._pool = pool
+        self._library = library
+        self._primed = primed
+        self._primed_journal = primed_journal
+        self._began_at = ""
+        self._undo: list[str] = []
+        self._shield = Shield()
+        self._collecting = False
+        self._sealed: str | None = None
+        self._listening: Listeners = (None, None, None)
+
+    # ---- in ----
+
+    def __enter__(self) -> Window:
+        """Begin the capture.
+
+        Raises BlockingCaptureStream, CaptureRefused (a window is open already) or CaptureFailed;
+        all is as it was then.
+        """
+        self._began_at = open_window.requester()
+        self._shield.up()
+        try:
+            self._refuse_second()
+            self._refuse_blocking()
+            if self._library is not None:
+                self._library.make_resident()
+            self._open()
+            self._shield.down()  # delivers a Ctrl-C that came meanwhile
+        except BaseException as error:
+            self._shield.up()
+            refusal = self._leave(error) or error
+            self._shield.down()
+            if refusal is error:
+                raise
+            raise refusal from error
+        return self
+
+    def _refuse_second(self) -> None:
+        other = open_window.mine()
+        if other is not None:
+            reason = f"{self.label!r} begins inside the window of {other.label!r}"
+            remedy = f"end the capture begun at {other.began_at} first"
+            raise open_window.refused(CaptureRefused(reason, self._began_at, remedy))
+
+    def _refuse_blocking(self) -> None:
+        special = _SPECIAL_STREAMS.get(self.stream)
+        if special is None and not driver.stream.is_blocking(self.stream):
+            return
+        what = special or f"stream {self.stream:#x}, a blocking stream"
+        raise BlockingCaptureStream(
+            f"{self.label!r} would capture on {what}: any work of any thread on the legacy stream "
+            "would break the capture (906)",
+            self._began_at,
+            "make the stream with driver.stream.create(), which is non-blocking",
+        )
+
+    def _open(self) -> None:
+        """Do it step by step, noting each once it is done; `_leave` undoes those, last first."""
+        self._pool.begin_window(self.label, self._primed)
+        self._undo.append("pool")
+        self._collecting = gc.isenabled()
+        self._undo.append("gc")
+        gc.disable()
+        self._undo.append("registry")
+        open_window.declare(open_window.OpenWindow(self.label, self.stream, self._began_at))
+        if self._library is not None:
+            self._sealed = self._library.sealed
+            self._undo.append("seal")
+            self._library.sealed = f"the capture window of {self.label!r}"
+        self._listening = self.journal.listen()
+        self._undo.append("journal")
+        driver.stream.begin_capture(self.stream, self.mode)
+        self._undo.append("capture")
+        self._undo.append("guard")
+        gate.guard = WindowGuard(self.label, self.stream)
+
+    # ---- out ----
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the capture and judge it; raises what went wrong first."""
+        self._shield.up()
+        try:
+            if isinstance(error, CaptureRefused) and error.where is None:
+                error.where = open_window.raised_at(error)
+            refusal = self._leave(error)
+        finally:
+            self._lower_shield()
+        if refusal is not None and refusal is not error:
+            raise refusal from (refusal.__cause__ or error)
+
+    def discard(self) -> None:
+        """Drop the recording: destroy its graph and give its memory back. Idempotent."""
+        recording, self.recording = self.recording, None
+        if recording is not None:
+            self._pool.release(recording.owner)
+            _destroy(recording.graph)
+
+    def _lower_shield(self) -> None:
+        try:
+            self._shield.down()
+        except BaseException:  # a Ctrl-C that was held: nobody will get the recording
+            self.discard()
+            raise
+
+    def _leave(self, error: BaseException | None) -> BaseException | None:
+        """Undo all that was done; returns what to raise, `error` itself if that was first."""
+        graph, end_error = 0, None
+        while self._undo:
+            step = self._undo.pop()
+            if step == "guard":
+                gate.guard = None
+            elif step == "capture":
+                graph, end_error = self._end_capture()
+            elif step == "journal":
+                Journal.stop(self._listening)
+            elif step == "seal" and self._library is not None:
+                self._library.sealed = self._sealed
+            elif step == "registry":
+                open_window.clear()
+            elif step == "gc" and self._collecting:
+                gc.enable()
+            elif step == "pool":
+                return self._settle(graph, end_error, error)
+        return None if error is None else as_refusal(self.label, error)
+
+    def _end_capture(self) -> tuple[int, DriverError | None]:
+        try:
+            return driver.stream.end_capture(self.stream), None
+        except DriverError as error:
+            self._end_again()
+            return 0, error
+
+    def _end_again(self) -> None:
+        # An end that failed without ending the capture (a fault injected below us
+        # does that) would leave the stream capturing for good.
+        with contextlib.suppress(DriverError):
+            if driver.stream.capture_status(self.stream) != "none":
+                driver.graph.destroy(driver.stream.end_capture(self.stream))
+
+    def _settle(
+        self, graph: int, end_error: DriverError | None, error: BaseException | None
+    ) -> BaseException | None:
+        """Judge the graph; keep memory and recording, or give memory back and drop the graph."""
+        try:
+            census = census_of.take_census(graph) if graph else None
+            refusal = verdict(
+                Evidence(self.label, self._began_at, self.journal, self._primed_journal),
+                census,
+                end_error,
+                error,
+            )
+            if refusal is None and census is not None:
+                self._keep(graph, census)
+        except BaseException as failure:  # a driver call of the judging itself failed
+            refusal = as_refusal(self.label, failure) if error is None else error
+        if refusal is not None:
+            self._drop(graph)
+        return refusal
+
+    def _keep(self, graph: int, census: Census) -> None:
+        owner = Owner(self.label)
+        # What the kernels point at stays for as long as the graph may run them.
+        with open_window.LOCK:
+            figures = self._pool.end_window(owner)
+            unowned = self._pool.hold_addresses(self.journal.addresses, owner)
+        self.recording = Recording(
+            graph, self.stream, self.label, census, self.journal, figures, owner, unowned
+        )
+
+    def _drop(self, graph: int) -> None:
+        if self._pool.in_window:
+            self._pool.abort_window()
+        if graph:
+            _destroy(graph)
+
+
+def _destroy(graph: int) -> None:
+    # What is being raised meanwhile says more than a graph that cannot be destroyed.
+    with contextlib.suppress(DriverError):
+        driver.graph.destroy(graph)

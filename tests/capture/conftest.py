@@ -1,0 +1,17 @@
+"""The micro-step on the rig's device, closed at the test's end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.capture.micro import Micro
+from tests.support.rig import Rig
+
+
+@pytest.fixture
+def micro(rig: Rig) -> Iterator[Micro]:
+    made = Micro(rig)
+    yield made
+    made.close()
