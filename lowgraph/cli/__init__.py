@@ -1,0 +1,31 @@
+"""`python -m lowgraph`: what is installed and found here, and the build cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowgraph._version import VERSION
+from lowgraph.cli import cache, info
+from lowgraph.cli.outcome import exit_code
+from lowgraph.train.arguments import OneLineParser
+
+__all__ = ["exit_code", "main"]
+
+_COMMANDS = {"info": info, "cache": cache}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command with the given arguments (None: the process's); returns the exit code."""
+    return exit_code(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> None:
+    parser = OneLineParser(prog="lowgraph", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"lowgraph {VERSION}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, module in _COMMANDS.items():
+        command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    given = parser.parse_args(arguments)
+    given.run(given)

@@ -1,0 +1,181 @@
+"""charlm: a byte-level transformer, forward and backward written out, one layer call a line.
+
+GPT-2's blocks (pre-norm, causal attention, tanh GELU, learned positions) with an untied head that
+has no bias. All float32. Shapes: B windows of T tokens, d channels, V classes; rows = B*T.
+
+The activations that backward reads are kept in a `Trace`; all others go back to the pool as soon as
+they are dead, and those of the trace as backward has read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowgraph.blas import Blas
+from lowgraph.errors import ConfigError
+from lowgraph.kernels import Library
+from lowgraph.memory import Arena, PersistentPool, Slice, download, upload
+from lowgraph.models.layers import Attended, Layers, Normed
+from lowgraph.models.parameters import decayed_count, parameter_specs
+from lowgraph.models.presets import CharLMConfig
+
+__all__ = ["CharLM", "Trace"]
+
+
+@dataclass(frozen=True)
+class BlockTrace:
+    """What the backward of one block reads; x is its input, `middle` the stream after attention."""
+
+    x: Slice
+    norm1: Normed
+    attended: Attended
+    middle: Slice
+    norm2: Normed
+    hidden: Slice
+    active: Slice
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What backward reads. logits [rows, V] hold their own gradient after `loss_and_gradient`."""
+
+    tokens: Slice
+    blocks: tuple[BlockTrace, ...]
+    x: Slice
+    norm: Normed
+    logits: Slice
+
+
+class CharLM:
+    """A model on a device; calls enqueue and return, and allocate from the pool alone.
+
+    Attributes
+    ----------
+    config: its shape.
+    parameters, gradients: arenas of the same layout, by PyTorch's names, decayed tensors first.
+        Both are zero until `load_state`; backward overwrites the gradients.
+    """
+
+    def __init__(
+        self,
+        config: CharLMConfig,
+        *,
+        library: Library,
+        blas: Blas,
+        pool: PersistentPool,
+        stream: int,
+    ) -> None:
+        self.config = config
+        self.parameters = Arena(pool, "parameters", parameter_specs(config))
+        self.gradients = self.parameters.like("gradients")
+        # The padding between tensors too: the optimizer runs over the whole arenas.
+        self.parameters.zero(stream)
+        self.gradients.zero(stream)
+        self._layers = Layers(config, library, blas, pool, self.parameters, self.gradients)
+        self._blocks = tuple(f"b.{layer}" for layer in range(config.layers))
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of parameters, padding left out."""
+        return sum(piece.elements for piece in self.parameters.values())
+
+    @property
+    def decayed_elements(self) -> int:
+        """Elements from the front of the arenas that take weight decay (padding included)."""
+        first_vector = self.parameters.specs[decayed_count(self.config)].name
+        return self.parameters.offset(first_vector)
+
+    # ---- the model ----
+
+    def forward(self, stream: int, tokens: Slice) -> Trace:
+        """Logits of tokens, int32 [B, T] with T = config.context, and what backward reads."""
+        layers = self._layers
+        x = layers.embed(stream, tokens)
+        blocks = []
+        for name in self._blocks:
+            blocks.append(self._block_forward(stream, name, x))
+            x = layers.linear_residual(stream, f"{name}.f2", blocks[-1].active, blocks[-1].middle)
+        norm = layers.norm(stream, "n", x)
+        logits = layers.project(stream, "hd", norm.y)
+        return Trace(tokens, tuple(blocks), x, norm, logits)
+
+    def loss(self, stream: int, trace: Trace, targets: Slice) -> Slice:
+        """Mean cross-entropy in nats, [1], of targets, int32 [B, T]; backward cannot follow."""
+        return self._layers.loss(stream, trace.logits, targets)
+
+    def loss_and_gradient(self, stream: int, trace: Trace, targets: Slice) -> Slice:
+        """As `loss`, and turns the trace's logits into their gradient, where backward starts."""
+        return self._layers.loss_and_gradient(stream, trace.logits, targets)
+
+    def backward(self, stream: int, trace: Trace) -> None:
+        """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
+        layers = self._layers
+        dnormed = layers.project_backward(stream, "hd", trace.logits, trace.norm.y)
+        dx = layers.norm_backward(stream, "n", dnormed, trace.x, trace.norm)
+        layers.drop(trace.logits, *trace.norm, trace.x, dnormed)
+        for name, block in zip(reversed(self._blocks), reversed(trace.blocks), strict=True):
+            self._block_backward(stream, name, dx, block)
+        layers.embed_backward(stream, dx, trace.tokens)
+        layers.drop(dx)
+
+    def _block_forward(self, stream: int, name: str, x: Slice) -> BlockTrace:
+        """A block up to its last projection, which `forward` adds to the stream."""
+        layers = self._layers
+        norm1 = layers.norm(stream, f"{name}.l1", x)
+        qkv = layers.linear(stream, f"{name}.qkv", norm1.y)
+        attended = layers.attend(stream, name, qkv)
+        middle = layers.linear_residual(stream, f"{name}.o", attended.y, x)
+        norm2 = layers.norm(stream, f"{name}.l2", middle)
+        hidden, active = layers.linear_gelu(stream, f"{name}.f1", norm2.y)
+        return BlockTrace(x, norm1, attended, middle, norm2, hidden, active)
+
+    def _block_backward(self, stream: int, name: str, dx: Slice, saved: BlockTrace) -> None:
+        """Turn dx, the gradient of the block's output, into that of its input, in place."""
+        layers = self._layers
+        dhidden = layers.linear_backward(stream, f"{name}.f2", dx, saved.active)
+        layers.gelu_backward(stream, dhidden, saved.hidden)
+        layers.drop(saved.active, saved.hidden)
+        dnormed = layers.linear_backward(stream, f"{name}.f1", dhidden, saved.norm2.y)
+        layers.norm_backward(stream, f"{name}.l2", dnormed, saved.middle, saved.norm2, dx)
+        layers.drop(dhidden, dnormed, saved.middle, *saved.norm2)
+        dmixed = layers.linear_backward(stream, f"{name}.o", dx, saved.attended.y)
+        dqkv = layers.attend_backward(stream, name, dmixed, saved.attended)
+        layers.drop(dmixed, *saved.attended)
+        dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, saved.norm1.y)
+        layers.norm_backward(stream, f"{name}.l1", dnormed, saved.x, saved.norm1, dx)
+        layers.drop(dqkv, dnormed, saved.x, *saved.norm1)
+
+    # ---- parameters in and out ----
+
+    def load_state(self, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:
+        """Upload parameters by name. Raises ConfigError unless names and shapes are the model's."""
+        load_arena(self.parameters, state, stream)
+
+    def state(self, stream: int) -> dict[str, npt.NDArray[np.float32]]:
+        """Download the parameters by name; waits for the stream's work so far."""
+        return save_arena(self.parameters, stream)
+
+
+def load_arena(arena: Arena, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:
+    """Upload an arena's tensors. Raises ConfigError, before any copy, on a wrong name or shape."""
+    missing, extra = arena.keys() - state.keys(), state.keys() - arena.keys()
+    if missing or extra:
+        raise ConfigError(
+            f"{arena.name}: missing {sorted(missing) or 'none'}, unknown {sorted(extra) or 'none'}"
+        )
+    for name, piece in arena.items():
+        if state[name].shape != piece.shape:
+            raise ConfigError(
+                f"{arena.name}: {name} has shape {state[name].shape}, the model wants {piece.shape}"
+            )
+    for name, piece in arena.items():
+        upload(piece, state[name], stream)
+
+
+def save_arena(arena: Arena, stream: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Download an arena's tensors by name; waits for the stream's work so far."""
+    return {name: download(piece, stream) for name, piece in arena.items()}

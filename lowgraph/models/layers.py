@@ -1,0 +1,235 @@
+"""The layers of a `charlm` as calls: each takes its outputs from the pool and launches.
+
+A layer is named by its parameters: "b.0.qkv" has "b.0.qkv.weight" and "b.0.qkv.bias". Activations
+are float32 [rows, channels], rows = B*T. A backward call overwrites the gradients of its layer's
+parameters and returns the gradient of its input; what it reads is the caller's to give back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lowgraph import ops
+from lowgraph.blas import Blas
+from lowgraph.kernels import Library
+from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.presets import CharLMConfig
+
+__all__ = ["Attended", "Layers", "Normed"]
+
+
+class Normed(NamedTuple):
+    """A layer norm's output [rows, channels], and the mean and 1/deviation [rows] it used."""
+
+    y: Slice
+    mean: Slice
+    rstd: Slice
+
+
+class Attended(NamedTuple):
+    """Attention's output [rows, d], its input qkv [rows, 3 d] and log-sum-exp [B, heads, T]."""
+
+    y: Slice
+    qkv: Slice
+    lse: Slice
+
+
+class Layers:
+    """See the module. Kernels are taken from `library` once; calls allocate from `pool` only."""
+
+    def __init__(
+        self,
+        config: CharLMConfig,
+        library: Library,
+        blas: Blas,
+        pool: PersistentPool,
+        parameters: Arena,
+        gradients: Arena,
+    ) -> None:
+        self._config = config
+        self._blas = blas
+        self._pool = pool
+        self._parameters = parameters
+        self._gradients = gradients
+        self._embedding = ops.Embedding(library, config.vocabulary)
+        self._layernorm = ops.LayerNorm(library)
+        self._bias = ops.Bias(library)
+        self._gelu = ops.BiasGelu(library)
+        self._residual = ops.Residual(library)
+        self._attention = ops.CausalAttention(library, config.head_size)
+        self._cross_entropy = ops.CrossEntropy(library)
+
+    def drop(self, *pieces: Slice) -> None:
+        """Give slices back to the pool: later layers of the pass may take their memory."""
+        for piece in pieces:
+            self._pool.give_back(piece)
+
+    # ---- embedding ----
+
+    def embed(self, stream: int, tokens: Slice) -> Slice:
+        """Sum of token (`e`) and position (`p`) embedding of tokens [B, T]: [rows, d]."""
+        batch, length = tokens.shape
+        width = self._config.width
+        x = self._take("x", batch * length, width)
+        tables = self._parameters["e.weight"], self._parameters["p.weight"]
+        self._embedding.forward(stream, x, tokens, *tables, batch, length, width)
+        return x
+
+    def embed_backward(self, stream: int, dx: Slice, tokens: Slice) -> None:
+        """Gradients of both tables from dx [rows, d]; rows of tokens that do not occur are zero."""
+        batch, length = tokens.shape
+        places = self._pool.take("places", self._embedding.places_shape(batch, length), np.int32)
+        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
+        tables = self._gradients["e.weight"], self._gradients["p.weight"]
+        self._embedding.backward(
+            stream, *tables, places, begin, dx, tokens, batch, length, self._config.width
+        )
+        self.drop(places, begin)
+
+    # ---- layer norm ----
+
+    def norm(self, stream: int, name: str, x: Slice) -> Normed:
+        """Layer norm of x over its channels."""
+        rows, width = x.shape
+        out = Normed(
+            self._take(f"{name}.y", rows, width),
+            self._take(f"{name}.mean", rows),
+            self._take(f"{name}.rstd", rows),
+        )
+        weight, bias = self._both(self._parameters, name)
+        self._layernorm.forward(stream, *out, x, weight, bias, rows, width)
+        return out
+
+    def norm_backward(
+        self, stream: int, name: str, dy: Slice, x: Slice, saved: Normed, dx: Slice | None = None
+    ) -> Slice:
+        """Gradient of x: added to `dx`, the residual stream's gradient, or a new slice."""
+        rows, width = x.shape
+        into = self._take(f"{name}.dx", rows, width) if dx is None else dx
+        partial = self._take(f"{name}.partial", *self._layernorm.partial_shape(rows, width))
+        self._layernorm.backward(
+            stream,
+            into,
+            *self._both(self._gradients, name),
+            partial,
+            dy,
+            x,
+            self._parameters[f"{name}.weight"],
+            saved.mean,
+            saved.rstd,
+            rows,
+            width,
+            add_dx=dx is not None,
+        )
+        self.drop(partial)
+        return into
+
+    # ---- linear ----
+
+    def project(self, stream: int, name: str, x: Slice) -> Slice:
+        """y = x weight^T, without a bias: [rows, out] from weight [out, in]."""
+        weight = self._parameters[f"{name}.weight"]
+        rows, inputs = x.shape
+        outputs = weight.shape[0]
+        y = self._take(f"{name}.y", rows, outputs)
+        self._blas.gemm(stream, y, x, weight, rows, outputs, inputs, trans_b=True)
+        return y
+
+    def linear(self, stream: int, name: str, x: Slice) -> Slice:
+        """y = x weight^T + bias."""
+        y = self.project(stream, name, x)
+        self._bias.forward(stream, y, self._parameters[f"{name}.bias"], *y.shape)
+        return y
+
+    def linear_gelu(self, stream: int, name: str, x: Slice) -> tuple[Slice, Slice]:
+        """Hidden h = x weight^T + bias, and gelu(h)."""
+        hidden = self.project(stream, name, x)
+        active = self._take(f"{name}.active", *hidden.shape)
+        self._gelu.forward(stream, active, hidden, self._parameters[f"{name}.bias"], *hidden.shape)
+        return hidden, active
+
+    def linear_residual(self, stream: int, name: str, x: Slice, residual: Slice) -> Slice:
+        """y = residual + (x weight^T + bias)."""
+        y = self.project(stream, name, x)
+        bias = self._parameters[f"{name}.bias"]
+        self._residual.bias_add(stream, y, residual, y, bias, *y.shape)
+        return y
+
+    def project_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
+        """dx = dy weight, a new slice; the weight's gradient dy^T x."""
+        weight, dweight = self._parameters[f"{name}.weight"], self._gradients[f"{name}.weight"]
+        rows, inputs = x.shape
+        outputs = weight.shape[0]
+        self._blas.gemm(stream, dweight, dy, x, outputs, inputs, rows, trans_a=True)
+        dx = self._take(f"{name}.dx", rows, inputs)
+        self._blas.gemm(stream, dx, dy, weight, rows, inputs, outputs)
+        return dx
+
+    def linear_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
+        """As `project_backward`; the bias's gradient too."""
+        partial = self._take(f"{name}.partial", *self._bias.partial_shape(*dy.shape))
+        self._bias.backward(stream, self._gradients[f"{name}.bias"], partial, dy, *dy.shape)
+        self.drop(partial)
+        return self.project_backward(stream, name, dy, x)
+
+    def gelu_backward(self, stream: int, dactive: Slice, hidden: Slice) -> None:
+        """Turn the gradient of gelu(hidden) into the gradient of hidden, in place."""
+        self._gelu.backward(stream, dactive, dactive, hidden, *hidden.shape)
+
+    # ---- attention ----
+
+    def attend(self, stream: int, name: str, qkv: Slice) -> Attended:
+        """Causal attention of windows of T tokens: [rows, d] from q, k, v [rows, 3 d]."""
+        sizes = self._attention_sizes(qkv)
+        y = self._take(f"{name}.mixed", qkv.shape[0], self._config.width)
+        lse = self._take(f"{name}.lse", *self._attention.lse_shape(*sizes))
+        self._attention.forward(stream, y, lse, qkv, *sizes)
+        return Attended(y, qkv, lse)
+
+    def attend_backward(self, stream: int, name: str, dy: Slice, saved: Attended) -> Slice:
+        """Gradient of q, k, v, a new slice [rows, 3 d]."""
+        sizes = self._attention_sizes(saved.qkv)
+        dqkv = self._take(f"{name}.dqkv", *saved.qkv.shape)
+        delta = self._take(f"{name}.delta", *self._attention.lse_shape(*sizes))
+        self._attention.backward(stream, dqkv, delta, dy, saved.qkv, saved.y, saved.lse, *sizes)
+        self.drop(delta)
+        return dqkv
+
+    # ---- loss ----
+
+    def loss(self, stream: int, logits: Slice, targets: Slice) -> Slice:
+        """Mean cross-entropy [1], in nats, of logits [rows, V] and targets [B, T]."""
+        rows, classes = logits.shape
+        row_loss = self._take("row_loss", rows)
+        self._cross_entropy.forward(stream, row_loss, logits, targets, rows, classes)
+        return self._mean(stream, row_loss)
+
+    def loss_and_gradient(self, stream: int, logits: Slice, targets: Slice) -> Slice:
+        """As `loss`; logits become the gradient of the mean by the logits, in place."""
+        rows, classes = logits.shape
+        row_loss = self._take("row_loss", rows)
+        self._cross_entropy.forward_backward(
+            stream, row_loss, logits, targets, rows, classes, 1 / rows
+        )
+        return self._mean(stream, row_loss)
+
+    def _mean(self, stream: int, row_loss: Slice) -> Slice:
+        loss = self._take("loss", 1)
+        self._cross_entropy.mean(stream, loss, row_loss, row_loss.shape[0])
+        self.drop(row_loss)
+        return loss
+
+    # ---- shapes and names ----
+
+    def _take(self, name: str, *shape: int) -> Slice:
+        return self._pool.take(name, shape)
+
+    def _both(self, arena: Arena, name: str) -> tuple[Slice, Slice]:
+        return arena[f"{name}.weight"], arena[f"{name}.bias"]
+
+    def _attention_sizes(self, qkv: Slice) -> tuple[int, int, int]:
+        """Windows, heads and tokens a window, as the attention kernels want them."""
+        config = self._config
+        return qkv.shape[0] // config.context, config.heads, config.context

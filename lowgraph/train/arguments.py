@@ -1,0 +1,119 @@
+"""The trainer's command line: flags in, a checked TrainConfig out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from lowgraph.errors import ConfigError
+from lowgraph.models.presets import MODELS, PRESETS
+from lowgraph.train.config import TrainConfig
+
+__all__ = ["OneLineParser", "parse"]
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Says what is wrong in one line (argparse adds the usage, which buries it)."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ConfigError instead of printing and exiting."""
+        raise ConfigError(f"{message} (see --help)")
+
+
+def parse(arguments: Sequence[str] | None = None) -> TrainConfig:
+    """Read the flags (None: those of the process). Raises ConfigError on bad ones."""
+    parser = _build()
+    given = vars(parser.parse_args(arguments))
+    given["graph"] = not given.pop("no_graph")
+    return TrainConfig(**given)
+
+
+def _build() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        description="Train a byte-level language model; the whole step is one CUDA graph.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_run(parser.add_argument_group("the run"))
+    _add_optimizer(parser.add_argument_group("the optimizer (AdamW)"))
+    _add_outputs(parser.add_argument_group("what comes out"))
+    return parser
+
+
+# argparse._ArgumentGroup has no public name; a parser and a group offer the same add_argument.
+def _add_run(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--device", default="auto", metavar="D", help="auto, host, cuda or cuda:N")
+    group.add_argument("--model", default="charlm", metavar="M", help=f"model: {', '.join(MODELS)}")
+    group.add_argument(
+        "--preset",
+        metavar="P",
+        help=f"size: {', '.join(PRESETS)} (None: nano on the host, small on a GPU)",
+    )
+    group.add_argument("--steps", type=int, metavar="N", help="steps in all (None: the preset's)")
+    group.add_argument("--batch", type=int, metavar="B", help="windows a step (None: the preset's)")
+    group.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="a file or a folder of text (None: the sources of this Python's standard library)",
+    )
+    group.add_argument(
+        "--seed", type=int, metavar="S", help="of weights, batches and samples (None: 0)"
+    )
+    group.add_argument("--no-graph", action="store_true", help="launch every kernel of every step")
+    group.add_argument(
+        "--resume", type=Path, metavar="DIR", help="go on from the checkpoint in this folder"
+    )
+
+
+def _add_optimizer(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--lr",
+        dest="learning_rate",
+        type=float,
+        metavar="R",
+        help="peak learning rate (None: the preset's)",
+    )
+    group.add_argument(
+        "--warmup",
+        type=int,
+        metavar="N",
+        help="steps of linear warm-up, then a cosine (None: a tenth of the run, at most 100)",
+    )
+    group.add_argument(
+        "--weight-decay",
+        type=float,
+        metavar="W",
+        help="of weights and embeddings; biases and norms do not decay (None: 0.1)",
+    )
+
+
+def _add_outputs(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--log-every",
+        type=int,
+        metavar="N",
+        help="steps between progress lines (None: a twentieth of the run)",
+    )
+    group.add_argument(
+        "--eval-every",
+        type=int,
+        default=0,
+        metavar="N",
+        help="steps between held-out evaluations (0: at the end only)",
+    )
+    group.add_argument(
+        "--sample", type=int, default=0, metavar="N", help="bytes to generate at the end"
+    )
+    group.add_argument(
+        "--temperature", type=float, default=0.8, metavar="T", help="divides the sample's logits"
+    )
+    group.add_argument("--json", type=Path, metavar="F", help="write all figures to this file")
+    group.add_argument(
+        "--plot", type=Path, metavar="F.png", help="draw train and held-out loss to this file"
+    )
+    group.add_argument(
+        "--checkpoint", type=Path, metavar="DIR", help="write a checkpoint to this folder"
+    )

@@ -1,0 +1,123 @@
+"""TrainConfig: everything that a run is asked to do, checked before any device work."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowgraph.errors import ConfigError
+from lowgraph.models.presets import MODELS, find_preset
+
+__all__ = ["TrainConfig"]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """What the flags say. None leaves a value to the checkpoint resumed from, else to the preset.
+
+    Attributes
+    ----------
+    device: "auto", "host", "cuda" or "cuda:N".
+    model, preset: which model, and which of its sizes (None: the device's default size).
+    steps: optimizer steps in all, those done before a resume included.
+    batch: windows in a step.
+    data: a file or a folder of text; None is the standard library of the running Python.
+    seed: of the initial weights, the batches and the samples.
+    learning_rate: the peak. warmup: steps that rise to it.
+    weight_decay: of weights and embeddings.
+    log_every: steps between two readings of the losses, each with a progress line.
+    eval_every: steps between held-out evaluations; 0 is at the end only.
+    heldout_batches: fixed batches of an evaluation.
+    graph: record the step as one CUDA graph.
+    sample: bytes to generate at the end; `temperature` divides the logits.
+    json, plot: files to write; checkpoint: a folder to write; resume: a folder to go on from.
+
+    Raises ConfigError, naming the flag, on a value that no run can have.
+    """
+
+    device: str = "auto"
+    model: str = "charlm"
+    preset: str | None = None
+    steps: int | None = None
+    batch: int | None = None
+    data: Path | None = None
+    seed: int | None = None
+    learning_rate: float | None = None
+    warmup: int | None = None
+    weight_decay: float | None = None
+    log_every: int | None = None
+    eval_every: int = 0
+    heldout_batches: int = 64
+    graph: bool = True
+    sample: int = 0
+    temperature: float = 0.8
+    json: Path | None = None
+    plot: Path | None = None
+    checkpoint: Path | None = None
+    resume: Path | None = None
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        for label in ("steps", "batch", "log_every", "heldout_batches"):
+            _at_least(label, getattr(self, label), 1)
+        for label in ("warmup", "eval_every", "sample", "seed"):
+            _at_least(label, getattr(self, label), 0)
+        for label in ("learning_rate", "temperature"):
+            _above_zero(label, getattr(self, label))
+        if self.weight_decay is not None and not 0.0 <= self.weight_decay <= 1.0:
+            raise ConfigError(f"--weight-decay must be from 0 to 1, got {self.weight_decay}")
+        self._check_outputs()
+
+    def _check_names(self) -> None:
+        if self.model not in MODELS:
+            raise ConfigError(f"unknown model {self.model!r}; there are {', '.join(MODELS)}")
+        if self.preset is not None:
+            find_preset(self.preset)
+        if self.device not in ("auto", "host", "cuda") and not _is_cuda_index(self.device):
+            raise ConfigError(f"unknown device {self.device!r}; use auto, host, cuda or cuda:N")
+        if self.seed is not None and self.seed >= 2**63:
+            raise ConfigError(f"--seed must be below 2**63, got {self.seed}")
+
+    def _check_outputs(self) -> None:
+        """A run of hours must not find out at its end that its folder is not there."""
+        for label in ("json", "plot"):
+            path = getattr(self, label)
+            if path is not None:
+                if path.is_dir():
+                    raise ConfigError(f"{_flag(label)} {path} is a folder; give a file name")
+                _check_folder(label, path, path.absolute().parent)
+        if self.checkpoint is not None:
+            folder = self.checkpoint.absolute()
+            nearest = next(part for part in (folder, *folder.parents) if part.exists())
+            _check_folder("checkpoint", self.checkpoint, nearest)
+
+
+def _check_folder(label: str, path: Path, folder: Path) -> None:
+    """Refuse an output whose folder is not there, is a file, or may not be written."""
+    if not folder.is_dir():
+        state = "is not a folder" if folder.exists() else "is not there"
+        raise ConfigError(f"{_flag(label)} {path}: {folder} {state}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(f"{_flag(label)} {path}: {folder} may not be written")
+
+
+def _flag(label: str) -> str:
+    """The command-line spelling of a field."""
+    return "--" + {"learning_rate": "lr"}.get(label, label).replace("_", "-")
+
+
+def _is_cuda_index(device: str) -> bool:
+    kind, _, index = device.partition(":")
+    return kind == "cuda" and index.isdecimal()
+
+
+def _at_least(label: str, value: int | None, low: int) -> None:
+    if value is not None and value < low:
+        raise ConfigError(f"{_flag(label)} must be at least {low}, got {value}")
+
+
+def _above_zero(label: str, value: float | None) -> None:
+    if value is not None and not (value > 0.0 and math.isfinite(value)):
+        raise ConfigError(f"{_flag(label)} must be a finite number above 0, got {value}")

@@ -1,0 +1,171 @@
+"""Trainer: the loop around a GraphStep, cut into laps at which losses are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from lowgraph.driver import Device
+from lowgraph.errors import ConfigError, LowgraphError
+from lowgraph.train.checkpoint import Checkpoint
+from lowgraph.train.config import TrainConfig
+from lowgraph.train.data import Corpus, check_length
+from lowgraph.train.interrupt import StopRequest
+from lowgraph.train.parts import Parts
+from lowgraph.train.plan import Plan
+from lowgraph.train.step_log import Lap
+
+__all__ = ["Trainer"]
+
+# The first step primes, the second records and replays; from the third on a step is one replay.
+_WARM_STEPS = 2
+
+
+class Trainer:
+    """One run on one device. Use it in a `with` block: it frees what it made.
+
+    config, plan: what is asked for, and the same complete. resume: the checkpoint to go on from.
+    on_lap: told each lap of the trainer, in order, once its losses are read.
+    Raises ConfigError when the text is too short or is not the resumed run's.
+
+    Attributes
+    ----------
+    step: optimizer steps done; first_step: those of them done before this run.
+    losses: of each step of this run, nats a byte. heldout: (step, loss) of each evaluation.
+    interrupted: Ctrl-C ended the loop.
+    parts: what the run has on the device.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        config: TrainConfig,
+        plan: Plan,
+        corpus: Corpus,
+        *,
+        resume: Checkpoint | None = None,
+        on_lap: Callable[[Trainer, Lap], None] = lambda trainer, lap: None,
+    ) -> None:
+        check_length(corpus, plan.shape.context, plan.schedule.batch)
+        self.config = config
+        self.plan = plan
+        self.losses: list[float] = []
+        self.heldout: list[tuple[int, float]] = []
+        self.interrupted = False
+        self.first_step = self.step = _resumed_step(plan, corpus, resume)
+        self._data_sha256 = corpus.sha256
+        self._on_lap = on_lap
+        self._steady_steps = 0
+        self._steady_ms = 0.0
+        self.parts = Parts(
+            device,
+            plan,
+            corpus,
+            graph=config.graph,
+            # Two laps may be unread when the host waits for the older one (step_log).
+            ring_slots=2 * max(plan.log_every, _WARM_STEPS),
+            resume=resume,
+        )
+
+    def train(self) -> None:
+        """Run the steps that are left, or up to Ctrl-C; every loss is read at the return."""
+        log = self.parts.log
+        log.begin(self.step)
+        with StopRequest() as stop:
+            for end in self._lap_ends():
+                self._run_to(end, stop)
+                self._read(log.lap(self.step))
+                if self.interrupted:
+                    break
+                if self._is_evaluation(end):
+                    self._read(*log.finish())
+                    self.evaluate()
+                    log.begin(self.step)
+        self._read(*log.finish())
+
+    def evaluate(self) -> float:
+        """Held-out loss of the present parameters, nats a byte; noted in `heldout`."""
+        batch, batches = self.plan.schedule.batch, self.config.heldout_batches
+        loss = self.parts.inference.heldout_loss(batch, batches)
+        self.heldout.append((self.step, loss))
+        return loss
+
+    def checkpoint(self) -> Checkpoint:
+        """The run as it stands. Waits for the steps issued so far."""
+        return Checkpoint(self.plan, self.step, self._data_sha256, **self.parts.tensors())
+
+    @property
+    def step_ms(self) -> float | None:
+        """Mean milliseconds of a step, on the device's clock, after the first two of the run.
+
+        None when it had no more than those.
+        """
+        return self._steady_ms / self._steady_steps if self._steady_steps else None
+
+    def close(self) -> None:
+        """Wait for the device and free everything. Idempotent."""
+        self.parts.close()
+
+    def __enter__(self) -> Trainer:
+        """Return the trainer."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it; an error in flight is not hidden by what closing then raises."""
+        try:
+            self.close()
+        except LowgraphError:
+            if error is None:
+                raise
+
+    def _lap_ends(self) -> list[int]:
+        """Step numbers at which a lap ends: after the warm steps, at each cadence, at the end."""
+        first, steps = self.first_step, self.plan.schedule.steps
+        ends = {min(first + _WARM_STEPS, steps), steps}
+        for cadence in (self.plan.log_every, self.config.eval_every):
+            if cadence:
+                ends.update(range(first - first % cadence + cadence, steps, cadence))
+        return sorted(ends)
+
+    def _run_to(self, end: int, stop: StopRequest) -> None:
+        while self.step < end and not stop.made:
+            self.parts.graph_step()
+            self.step += 1
+        self.interrupted = stop.made and self.step < self.plan.schedule.steps
+
+    def _read(self, *laps: Lap | None) -> None:
+        for lap in laps:
+            if lap is None:
+                continue
+            self.losses += lap.losses
+            if lap.first >= self.first_step + _WARM_STEPS:
+                self._steady_steps += len(lap.losses)
+                self._steady_ms += lap.ms * len(lap.losses)
+            self._on_lap(self, lap)
+
+    def _is_evaluation(self, step: int) -> bool:
+        """Whether to evaluate here; the end of the run has an evaluation of its own."""
+        every = self.config.eval_every
+        return every > 0 and step % every == 0 and step < self.plan.schedule.steps
+
+
+def _resumed_step(plan: Plan, corpus: Corpus, resume: Checkpoint | None) -> int:
+    """Steps done already. Raises ConfigError when the run cannot go on from there."""
+    if resume is None:
+        return 0
+    if resume.data_sha256 != corpus.sha256:
+        raise ConfigError(
+            f"the text is not the resumed run's: sha256 {corpus.sha256}, the checkpoint has "
+            f"{resume.data_sha256}; give the same --data"
+        )
+    if resume.step >= plan.schedule.steps:
+        raise ConfigError(
+            f"the checkpoint has {resume.step} steps done; --steps {plan.schedule.steps} leaves "
+            "none: give more --steps"
+        )
+    return resume.step

@@ -1,0 +1,51 @@
+"""`--plot`: the training loss and the held-out loss over the steps, as an image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lowgraph.errors import ConfigError
+
+__all__ = ["draw", "require"]
+
+
+def require(path: Path) -> None:
+    """Raise ConfigError now if `draw` could not work at the end: no matplotlib, unknown suffix."""
+    figure = _new_figure()
+    known = figure.canvas.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in known:
+        raise ConfigError(f"--plot {path}: use a name that ends in .{', .'.join(sorted(known))}")
+
+
+def draw(
+    path: Path,
+    losses: list[float],
+    first_step: int,
+    heldout: list[tuple[int, float]],
+    bigram: float,
+) -> None:
+    """Draw losses, nats a byte: `losses[i]` is of step `first_step + i`; heldout: (step, loss)."""
+    figure = _new_figure()
+    axes = figure.add_subplot()
+    axes.plot(range(first_step, first_step + len(losses)), losses, linewidth=0.8, label="train")
+    axes.plot(*zip(*heldout, strict=True), "o-", label="held out")
+    axes.axhline(bigram, linestyle="--", color="gray", label="bigram, held out")
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss (nats a byte)")
+    axes.legend()
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise ConfigError(f"--plot {path}: {error.strerror or error}") from error
+
+
+def _new_figure() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigError(
+            "--plot needs matplotlib; install it with: pip install 'lowgraph[plot]'"
+        ) from error
+    # A Figure of its own draws without a window system and without pyplot's global state.
+    return Figure(figsize=(8, 5), layout="constrained")

@@ -1,0 +1,109 @@
+"""What a run ends with: figures as data (`--json`), and the same as text."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lowgraph.errors import ConfigError
+from lowgraph.train.files import replace_file
+
+__all__ = ["Result", "write_json"]
+
+
+@dataclass
+class Result:
+    """A run's figures; the field names are the keys of the JSON file.
+
+    Attributes
+    ----------
+    device, arch, gemm, precision, graph: what it ran on, and whether as a graph and why.
+    steps: steps done in all; resumed_from: those of them done by earlier runs.
+    losses: training loss of each step of this run, nats a byte; loss_first, loss_last: its ends.
+    heldout_loss, bigram_loss: nats a byte; heldout: (step, loss) of every evaluation.
+    captures, updates, replays, refusals: of the step's graph.
+    launches_eager_step, launches_replay_step: driver launches of one step either way.
+    nodes: nodes of the graph; 0 without one.
+    pool_bytes, retained_bytes: held from the driver, and of that by the graph.
+    step_us: mean of the steps after the first two (priming; recording), on the device's clock.
+    tokens_per_s: tokens of a step over that time.
+    interrupted: ended by Ctrl-C.
+    """
+
+    device: str
+    device_title: str
+    arch: str
+    gemm: str
+    precision: str
+    model: str
+    preset: str
+    params: int
+    batch: int
+    context: int
+    seed: int
+    data: str
+    data_bytes: int
+    data_sha256: str
+    bigram_loss: float
+    version: str
+    graph: str = ""
+    steps: int = 0
+    resumed_from: int = 0
+    losses: list[float] = field(default_factory=list)
+    heldout: list[tuple[int, float]] = field(default_factory=list)
+    captures: int = 0
+    updates: int = 0
+    replays: int = 0
+    refusals: int = 0
+    launches_eager_step: int | None = None
+    launches_replay_step: int | None = None
+    nodes: int = 0
+    pool_bytes: int = 0
+    retained_bytes: int = 0
+    step_us: float | None = None
+    tokens_per_s: float | None = None
+    interrupted: bool = False
+    sample: str | None = None
+
+    @property
+    def loss_first(self) -> float | None:
+        """Loss of this run's first step; None when it did none."""
+        return self.losses[0] if self.losses else None
+
+    @property
+    def loss_last(self) -> float | None:
+        """Loss of this run's last step; None when it did none."""
+        return self.losses[-1] if self.losses else None
+
+    @property
+    def heldout_loss(self) -> float | None:
+        """The last held-out loss; None before any evaluation."""
+        return self.heldout[-1][1] if self.heldout else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, ready for JSON: what is no finite number becomes None."""
+        figures = asdict(self)
+        for name in ("loss_first", "loss_last", "heldout_loss"):
+            figures[name] = getattr(self, name)
+        finite: dict[str, Any] = _finite(figures)
+        return finite
+
+
+def write_json(path: Path, figures: dict[str, Any]) -> None:
+    """Write one object to a file, whole or not at all. Raises ConfigError if it cannot."""
+    text = json.dumps(figures, indent=1, allow_nan=False) + "\n"
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"--json {path}: {error.strerror or error}") from error
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,186 @@
+"""A whole run as the command line asks for it: read, check, train, say, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lowgraph._version import VERSION
+from lowgraph.driver import Device, open_device
+from lowgraph.memory import readable
+from lowgraph.train import checkpoint, plot
+from lowgraph.train.config import TrainConfig
+from lowgraph.train.data import Corpus, bigram_cross_entropy, read_corpus
+from lowgraph.train.loop import Trainer
+from lowgraph.train.plan import make_plan
+from lowgraph.train.result import Result, write_json
+from lowgraph.train.sampling import generate
+from lowgraph.train.step_log import Lap
+
+__all__ = ["run"]
+
+Say = Callable[[str], None]
+PRECISION = "float32"
+
+
+def _flushed(text: str) -> None:
+    print(text, flush=True)
+
+
+def run(config: TrainConfig, say: Say = _flushed) -> Result:
+    """Run `config`; everything people should know goes through `say`, a line or more at a time.
+
+    Raises LowgraphError; of its kinds ConfigError, DeviceUnavailable and BuildError are the user's
+    to mend. Files are written whole or not at all.
+    """
+    if config.plot is not None:
+        plot.require(config.plot)
+    resume = None if config.resume is None else checkpoint.read(config.resume)
+    corpus = read_corpus(config.data)
+    device = open_device(config.device)
+    say(f"device: {device.spec}, {device.title} ({device.arch})")
+    plan = make_plan(config, _default_preset(device), None if resume is None else resume.plan)
+    with Trainer(device, config, plan, corpus, resume=resume, on_lap=_Progress(say)) as trainer:
+        result = _begin(trainer, device, corpus)
+        _say_header(result, trainer, corpus, say)
+        trainer.train()
+        trainer.evaluate()
+        _conclude(result, trainer)
+        _say_end(result, trainer, say)
+        if config.sample:
+            result.sample = _sample(trainer, say)
+        if config.checkpoint is not None:
+            written = checkpoint.write(config.checkpoint, trainer.checkpoint())
+            say(f"checkpoint: step {trainer.step} in {written}")
+    _write_files(config, result, say)
+    return result
+
+
+def _default_preset(device: Device) -> str:
+    """The size that suits the device; it knows (nano on the host, small on a GPU)."""
+    return str(getattr(device, "default_preset", "nano"))
+
+
+class _Progress:
+    """Says a line a lap, and before the first one what became of the graph."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._announced = False
+
+    def __call__(self, trainer: Trainer, lap: Lap) -> None:
+        if not self._announced:
+            self._announced = True
+            self._say(_graph_line(trainer))
+        schedule = trainer.plan.schedule
+        tokens = schedule.batch * trainer.plan.shape.context
+        self._say(
+            f"step {lap.last:6d}/{schedule.steps}  loss {lap.losses[-1]:.4f}  "
+            f"{tokens / lap.ms * 1000:10.0f} tokens/s  {lap.ms:9.3f} ms/step"
+        )
+
+
+def _graph_line(trainer: Trainer) -> str:
+    report = trainer.parts.graph_step.report()
+    if report.captures == 0:
+        return f"graph: none ({report.why_no_graph}); every step launches its kernels"
+    return (
+        f"graph: {report.nodes} nodes captured, retaining {readable(report.retained_bytes)}; "
+        f"priming: {report.primed.text()}"
+    )
+
+
+def _begin(trainer: Trainer, device: Device, corpus: Corpus) -> Result:
+    plan = trainer.plan
+    return Result(
+        device=device.spec,
+        device_title=device.title,
+        arch=device.arch,
+        gemm=trainer.parts.blas.describe(),
+        precision=PRECISION,
+        model=trainer.config.model,
+        preset=plan.preset,
+        params=trainer.parts.model.parameter_count,
+        batch=plan.schedule.batch,
+        context=plan.shape.context,
+        seed=plan.schedule.seed,
+        data=corpus.source,
+        data_bytes=corpus.nbytes,
+        data_sha256=corpus.sha256,
+        bigram_loss=bigram_cross_entropy(corpus),
+        version=VERSION,
+        resumed_from=trainer.first_step,
+    )
+
+
+def _say_header(result: Result, trainer: Trainer, corpus: Corpus, say: Say) -> None:
+    plan, shape = trainer.plan, trainer.plan.shape
+    schedule = plan.schedule
+    say(f"data: {corpus.describe()}")
+    say(
+        f"model: {result.model} {plan.preset}, {result.params} parameters: context "
+        f"{shape.context}, width {shape.width}, {shape.heads} heads, {shape.layers} layers"
+    )
+    say(result.gemm)
+    say(f"precision: {result.precision} throughout")
+    say(
+        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {schedule.batch} windows each, "
+        f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
+        f"steps, weight decay {schedule.weight_decay:g}"
+    )
+    graph = "on, from the second step" if trainer.config.graph else "off: --no-graph"
+    say(f"graph: {graph}")
+    say(trainer.parts.pool.stats().text())
+
+
+def _conclude(result: Result, trainer: Trainer) -> None:
+    """Fill in what is known at the end."""
+    report = trainer.parts.graph_step.report()
+    result.steps = trainer.step
+    result.losses = trainer.losses
+    result.heldout = trainer.heldout
+    result.interrupted = trainer.interrupted
+    result.graph = "on" if report.captures else f"off: {report.why_no_graph}"
+    for name in ("captures", "updates", "replays", "refusals", "launches_eager_step",
+                 "launches_replay_step", "nodes", "pool_bytes", "retained_bytes"):  # fmt: skip
+        setattr(result, name, getattr(report, name))
+    if trainer.step_ms is not None:
+        result.step_us = 1000 * trainer.step_ms
+        result.tokens_per_s = result.batch * result.context / trainer.step_ms * 1000
+
+
+def _say_end(result: Result, trainer: Trainer, say: Say) -> None:
+    if result.interrupted:
+        say(f"interrupted after step {result.steps} of {trainer.plan.schedule.steps}")
+    heldout, bigram = trainer.heldout[-1][1], result.bigram_loss
+    side = "below" if heldout < bigram else "above"
+    say(
+        f"held-out loss {heldout:.4f} nats a byte, bigram {bigram:.4f}: "
+        f"{abs(bigram - heldout):.4f} {side} the bigram's"
+    )
+    if result.step_us is not None:
+        say(f"mean of the steps after the first two: {result.step_us / 1000:.3f} ms, "
+            f"{result.tokens_per_s:.0f} tokens/s")  # fmt: skip
+    say(trainer.parts.graph_step.report().text())
+
+
+def _sample(trainer: Trainer, say: Say) -> str:
+    config, plan = trainer.config, trainer.plan
+    text = generate(
+        trainer.parts.inference.next_logits,
+        plan.shape.context,
+        config.sample,
+        config.temperature,
+        plan.schedule.seed,
+    ).decode(errors="replace")
+    say(f"sample of {config.sample} bytes at temperature {config.temperature:g}:\n{text}")
+    return text
+
+
+def _write_files(config: TrainConfig, result: Result, say: Say) -> None:
+    if config.json is not None:
+        write_json(config.json, result.as_dict())
+        say(f"figures: {config.json}")
+    if config.plot is not None:
+        first = result.resumed_from + 1
+        plot.draw(config.plot, result.losses, first, result.heldout, result.bigram_loss)
+        say(f"plot: {config.plot}")

@@ -1,0 +1,31 @@
+"""Weights and batches for the model's tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lowgraph.models.parameters import initial_values
+from lowgraph.models.presets import CharLMConfig
+
+__all__ = ["batch_of", "perturbed"]
+
+
+def perturbed(config: CharLMConfig, seed: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Initial weights moved off their symmetric values: zero biases would hide a dropped bias."""
+    generator = np.random.default_rng(seed)
+    values = initial_values(config, seed)
+    return {
+        name: (value + 0.1 * generator.standard_normal(value.shape)).astype(np.float32)
+        for name, value in values.items()
+    }
+
+
+def batch_of(
+    config: CharLMConfig, batch: int, seed: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Random tokens and targets, int32 [batch, context]."""
+    generator = np.random.default_rng(seed)
+    shape = (batch, config.context)
+    tokens = generator.integers(0, config.vocabulary, shape, dtype=np.int32)
+    return tokens, generator.integers(0, config.vocabulary, shape, dtype=np.int32)

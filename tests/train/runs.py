@@ -1,0 +1,68 @@
+"""Small runs of the trainer for the tests, and the command in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowgraph.driver import Device
+from lowgraph.models import CharLMConfig
+from lowgraph.train.config import TrainConfig
+from lowgraph.train.data import Corpus, read_corpus
+from lowgraph.train.loop import Trainer
+from lowgraph.train.plan import Plan, Schedule
+
+__all__ = ["EXAMPLE", "ROOT", "SHAPE", "environment", "example", "micro_corpus", "micro_plan",
+           "trained"]  # fmt: skip
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "train_small.py"
+SHAPE = CharLMConfig(context=16, width=16, heads=2, layers=1)
+
+
+def micro_corpus(folder: Path) -> Corpus:
+    """Two kilobytes of letters with some structure."""
+    generator = np.random.default_rng(0)
+    words = [bytes(generator.integers(97, 123, 5, dtype=np.uint8)) for _ in range(20)]
+    text = b" ".join(words[n] for n in generator.integers(0, 20, 400))
+    path = folder / "micro.txt"
+    path.write_bytes(text)
+    return read_corpus(path)
+
+
+def micro_plan(**changes: Any) -> Plan:
+    """A plan of 12 steps; `changes` are fields of its schedule."""
+    schedule = Schedule(steps=12, warmup=2, learning_rate=0.01, batch=3, seed=5)
+    return Plan("micro", SHAPE, replace(schedule, **changes), log_every=4)
+
+
+def trained(device: Device, corpus: Corpus, plan: Plan, **flags: Any) -> Trainer:
+    """A trainer that has run to its end; the caller closes it."""
+    trainer = Trainer(device, TrainConfig(heldout_batches=4, **flags), plan, corpus)
+    trainer.train()
+    return trainer
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The process's environment with `changes`; this checkout is the lowgraph that is imported."""
+    path = os.pathsep.join(filter(None, [changes.pop("PYTHONPATH", ""), str(ROOT)]))
+    return {**os.environ, "PYTHONPATH": path, **changes}
+
+
+def example(*flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run examples/train_small.py in a process of its own, with environment `variables`."""
+    return subprocess.run(
+        [sys.executable, str(EXAMPLE), *flags],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment(**variables),
+        check=False,
+        timeout=240,
+    )

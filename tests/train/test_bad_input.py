@@ -1,0 +1,75 @@
+"""Bad input is one clear line on stderr and exit code 2, with nothing half-written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lowgraph.driver.selection import probe
+from tests.train.runs import example
+
+
+def _refused(*flags: str, said: str, **variables: str) -> None:
+    done = example("--device", "host", "--preset", "nano", *flags, **variables)
+    assert done.returncode == 2, done.stdout + done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    assert said in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--data", "/no/such/file"], "--data /no/such/file: no such file or folder"),
+        (["--preset", "huge"], "unknown preset 'huge'; there are nano, tiny, small"),
+        (["--model", "gpt9"], "unknown model 'gpt9'"),
+        (["--device", "tpu"], "unknown device 'tpu'"),
+        (["--steps", "0"], "--steps must be at least 1, got 0"),
+        (["--steps", "x"], "invalid int value: 'x'"),
+        (["--steps", "5", "--warmup", "6"], "--warmup 6 is longer than the run of 5 steps"),
+        (["--resume", "/no/such/folder"], "there is no checkpoint.safetensors in it"),
+        (["--json", "/no/such/folder/f.json"], "/no/such/folder is not there"),
+        (["--plot", "loss.unknown"], "use a name that ends in"),
+    ],
+)
+def test_a_bad_flag(flags: list[str], said: str) -> None:
+    _refused(*flags, said=said)
+
+
+def test_a_text_shorter_than_one_batch(tmp_path: Path) -> None:
+    text = tmp_path / "short.txt"
+    text.write_bytes(b"x" * 300)
+    _refused("--data", str(text), said="are shorter than one batch")
+    assert list(tmp_path.iterdir()) == [text]
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    _refused("--data", str(tmp_path), said="holds no text")
+
+
+@pytest.mark.skipif(probe() is None, reason="this machine has a GPU")
+def test_a_gpu_that_is_not_there() -> None:
+    _refused("--device", "cuda", said="cuda")
+
+
+def test_no_compiler(tmp_path: Path) -> None:
+    compiler = "/no/such/compiler"
+    _refused(said=compiler, LOWGRAPH_CXX=compiler, LOWGRAPH_CACHE_DIR=str(tmp_path))
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_bytes(b"")
+    _refused(said=str(blocked), LOWGRAPH_CACHE_DIR=str(blocked / "cache"))
+
+
+def test_matplotlib_is_asked_for_before_the_run(tmp_path: Path) -> None:
+    """A module of that name that cannot be imported stands for its absence."""
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')\n")
+    _refused(
+        "--plot", str(tmp_path / "loss.png"),
+        said="pip install 'lowgraph[plot]'",
+        PYTHONPATH=str(tmp_path),
+    )  # fmt: skip

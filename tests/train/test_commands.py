@@ -1,0 +1,57 @@
+"""`python -m lowgraph info` and `cache`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.train.runs import ROOT, environment
+
+
+def _lowgraph(*arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
+    variables = {} if cache is None else {"LOWGRAPH_CACHE_DIR": str(cache)}
+    return subprocess.run(
+        [sys.executable, "-m", "lowgraph", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment(**variables),
+        check=False,
+        timeout=60,
+    )
+
+
+def test_info_names_the_device_and_the_versions(tmp_path: Path) -> None:
+    file = tmp_path / "info.json"
+    done = _lowgraph("info", "--json", str(file), cache=tmp_path / "cache")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())
+    keys = {"device", "driver", "cupy", "cuda_python", "nvmath", "compiler", "cache_dir"}
+    assert keys <= found.keys()
+    assert found["device"] in ("host", "cuda:0")
+    assert found["cache_dir"] == str(tmp_path / "cache")
+    for key in keys:
+        assert key in done.stdout
+
+
+def test_cache_shows_and_clears(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert _lowgraph("cache", cache=cache).returncode == 0
+    (cache / "kernels").mkdir(exist_ok=True)
+    (cache / "kernels" / "a.image").write_bytes(b"x" * 100)
+    shown = _lowgraph("cache", cache=cache)
+    assert "kernels: 1 files, 100 bytes" in shown.stdout
+    assert _lowgraph("cache", "--clear", cache=cache).returncode == 0
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["nothing"], ["info", "--what"]])
+def test_a_bad_command_is_one_line(arguments: list[str]) -> None:
+    done = _lowgraph(*arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("error: ")

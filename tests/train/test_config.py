@@ -1,0 +1,64 @@
+"""Settings are checked when they are made, and each message names the flag and the value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lowgraph.errors import ConfigError
+from lowgraph.train import arguments
+from lowgraph.train.config import TrainConfig
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--steps", "0"], "--steps must be at least 1, got 0"),
+        (["--batch", "-3"], "--batch must be at least 1, got -3"),
+        (["--steps", "many"], "invalid int value: 'many'"),
+        (["--preset", "huge"], "unknown preset 'huge'; there are nano, tiny, small"),
+        (["--model", "gpt9"], "unknown model 'gpt9'; there are charlm"),
+        (["--device", "tpu"], "unknown device 'tpu'"),
+        (["--device", "cuda:x"], "unknown device 'cuda:x'"),
+        (["--lr", "0"], "--lr must be a finite number above 0, got 0.0"),
+        (["--lr", "nan"], "--lr must be a finite number above 0, got nan"),
+        (["--weight-decay", "2"], "--weight-decay must be from 0 to 1, got 2.0"),
+        (["--temperature", "-1"], "--temperature must be a finite number above 0"),
+        (["--seed", "-1"], "--seed must be at least 0"),
+        (["--log-every", "0"], "--log-every must be at least 1"),
+        (
+            ["--json", "/no/such/folder/f.json"],
+            "--json /no/such/folder/f.json: /no/such/folder is not there",
+        ),
+        (["--json", "/"], "--json / is a folder"),
+        (["--checkpoint", __file__], "test_config.py is not a folder"),
+        (["--unknown"], "unrecognized arguments: --unknown"),
+        (["--step", "3"], "unrecognized arguments: --step 3"),
+    ],
+)
+def test_bad_flags_are_refused_in_one_line(flags: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        arguments.parse(flags)
+    message = str(caught.value)
+    assert said in message
+    assert "\n" not in message
+
+
+def test_flags_reach_the_config() -> None:
+    given = arguments.parse(
+        ["--device", "host", "--preset", "tiny", "--steps", "7", "--no-graph", "--lr", "0.5"]
+    )
+    assert (given.device, given.preset, given.steps) == ("host", "tiny", 7)
+    assert (given.graph, given.learning_rate) == (False, 0.5)
+
+
+def test_no_flags_are_the_defaults_of_the_dataclass() -> None:
+    assert arguments.parse([]) == TrainConfig()
+
+
+def test_outputs_in_the_working_folder_need_no_folder_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert TrainConfig(json=Path("out.json")).json == Path("out.json")

@@ -1,0 +1,82 @@
+"""A plan takes each setting from the flags, else from the checkpoint, else from the preset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lowgraph.errors import ConfigError
+from lowgraph.models.presets import PRESETS
+from lowgraph.ops.control import read_control
+from lowgraph.train.config import TrainConfig
+from lowgraph.train.plan import make_plan
+
+
+def test_what_flags_leave_open_comes_from_the_preset() -> None:
+    plan = make_plan(TrainConfig(), default_preset="nano")
+    preset, schedule = PRESETS["nano"], plan.schedule
+    assert (plan.preset, plan.shape) == ("nano", preset.model)
+    assert (schedule.steps, schedule.batch) == (preset.steps, preset.batch)
+    assert schedule.learning_rate == preset.learning_rate
+    assert (schedule.warmup, plan.log_every) == (preset.steps // 10, preset.steps // 20)
+
+
+def test_what_flags_say_is_taken() -> None:
+    asked = TrainConfig(
+        preset="tiny", steps=3, batch=5, seed=9, learning_rate=0.25, warmup=0, weight_decay=0.5,
+        log_every=2,
+    )  # fmt: skip
+    plan = make_plan(asked, default_preset="nano")
+    schedule = plan.schedule
+    assert (plan.preset, plan.log_every) == ("tiny", 2)
+    assert (schedule.steps, schedule.batch, schedule.seed) == (3, 5, 9)
+    assert (schedule.learning_rate, schedule.warmup, schedule.weight_decay) == (0.25, 0, 0.5)
+
+
+def test_the_warm_up_is_at_most_a_hundred_steps() -> None:
+    assert make_plan(TrainConfig(steps=100_000), "nano").schedule.warmup == 100
+
+
+def test_a_warm_up_longer_than_the_run_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--warmup 9 is longer than the run of 8 steps"):
+        make_plan(TrainConfig(steps=8, warmup=9), "nano")
+
+
+def test_a_resumed_plan_stays_as_it_was() -> None:
+    begun = make_plan(TrainConfig(preset="tiny", steps=30, seed=4, batch=2), "nano")
+    resumed = make_plan(TrainConfig(), "small", begun)
+    assert resumed == begun
+
+
+def test_a_resumed_plan_may_be_longer() -> None:
+    begun = make_plan(TrainConfig(steps=30), "nano")
+    resumed = make_plan(TrainConfig(steps=50), "nano", begun)
+    assert resumed.schedule.steps == 50
+    assert resumed.schedule.warmup == begun.schedule.warmup
+
+
+@pytest.mark.parametrize(
+    ("flag", "field"),
+    [
+        ("--preset", {"preset": "small"}),
+        ("--batch", {"batch": 3}),
+        ("--seed", {"seed": 1}),
+        ("--lr", {"learning_rate": 0.5}),
+        ("--warmup", {"warmup": 1}),
+        ("--weight-decay", {"weight_decay": 0.0}),
+    ],
+)
+def test_a_resumed_plan_refuses_another_setting(flag: str, field: dict[str, Any]) -> None:
+    begun = make_plan(TrainConfig(), "nano")
+    with pytest.raises(ConfigError, match=f"^{flag} .* differs from the resumed run's"):
+        make_plan(TrainConfig(**field), "nano", begun)
+
+
+def test_the_control_block_holds_the_schedule() -> None:
+    schedule = make_plan(TrainConfig(steps=40, seed=7, learning_rate=0.5), "nano").schedule
+    block = read_control(schedule.control_block(step=3))
+    assert (block["total_steps"], block["warmup_steps"], block["step"]) == (40, 4, 3)
+    assert (block["seed"], block["beta1"], block["beta2"]) == (7, 0.9, 0.99)
+    assert block["lr_max"] == pytest.approx(0.5)
+    assert block["lr_min"] == pytest.approx(0.05)

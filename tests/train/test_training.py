@@ -1,0 +1,230 @@
+"""The trainer on the device: graph against eager, repeats, resume, evaluation, interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowgraph import counters
+from lowgraph.capture import Phase
+from lowgraph.driver import Device
+from lowgraph.driver import stream as driver_stream
+from lowgraph.errors import ConfigError
+from lowgraph.train import checkpoint
+from lowgraph.train.config import TrainConfig
+from lowgraph.train.data import Corpus
+from lowgraph.train.loop import Trainer
+from lowgraph.train.plan import make_plan
+from lowgraph.train.step import TrainingStep
+from tests.train.runs import micro_corpus, micro_plan, trained
+
+pytestmark = pytest.mark.both
+
+Tensors = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return micro_corpus(tmp_path)
+
+
+def _run(device: Device, corpus: Corpus, **schedule: Any) -> tuple[list[float], Tensors]:
+    graph = schedule.pop("graph", True)
+    with trained(device, corpus, micro_plan(**schedule), graph=graph) as trainer:
+        return trainer.losses, trainer.parts.tensors()
+
+
+def _assert_same(ours: Tensors, theirs: Tensors) -> None:
+    for group, tensors in ours.items():
+        for name, value in tensors.items():
+            same = value.view(np.uint32) == theirs[group][name].view(np.uint32)
+            assert same.all(), f"{group} {name}: {(~same).sum()} of {same.size} elements differ"
+
+
+def test_a_graphed_run_equals_an_eager_one_bit_for_bit(device: Device, corpus: Corpus) -> None:
+    graphed_losses, graphed = _run(device, corpus, graph=True)
+    eager_losses, eager = _run(device, corpus, graph=False)
+    assert graphed_losses == eager_losses
+    _assert_same(graphed, eager)
+
+
+def test_the_same_seed_repeats_and_another_does_not(device: Device, corpus: Corpus) -> None:
+    first, _ = _run(device, corpus)
+    assert _run(device, corpus)[0] == first
+    other, _ = _run(device, corpus, seed=6)
+    assert all(ours != theirs for ours, theirs in zip(first, other, strict=True))
+
+
+def test_there_is_one_loss_a_step_and_it_falls(device: Device, corpus: Corpus) -> None:
+    losses, _ = _run(device, corpus, steps=61)
+    assert len(losses) == 61
+    assert losses[0] == pytest.approx(np.log(256), abs=0.5)  # nearly even at the start
+    assert np.mean(losses[-5:]) < losses[0] - 1
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_short_runs_end_well(device: Device, corpus: Corpus, steps: int) -> None:
+    with trained(device, corpus, micro_plan(steps=steps, warmup=0)) as trainer:
+        report = trainer.parts.graph_step.report()
+        assert (len(trainer.losses), report.steps) == (steps, steps)
+        assert report.captures == min(steps - 1, 1)
+        assert (trainer.step_ms is None) == (steps < 3)
+
+
+def test_the_report_counts_one_capture_and_the_replays(device: Device, corpus: Corpus) -> None:
+    with trained(device, corpus, micro_plan()) as trainer:
+        report = trainer.parts.graph_step.report()
+    assert (report.captures, report.updates, report.refusals) == (1, 0, 0)
+    assert (report.eager_steps, report.replays) == (1, 11)
+    assert report.launches_replay_step == 1
+    assert report.nodes >= report.launches_eager_step > 20
+    assert 0 < report.retained_bytes < report.pool_bytes
+
+
+def test_a_replay_is_one_graph_launch_and_nothing_else(device: Device, corpus: Corpus) -> None:
+    with trained(device, corpus, micro_plan(steps=3)) as trainer, counters.scope() as counts:
+        for _ in range(5):
+            trainer.parts.graph_step()
+        assert counts.by_name == {"cuGraphLaunch": 5}
+
+
+@pytest.mark.host
+def test_what_reaches_the_driver_in_a_replay(device: Device, corpus: Corpus) -> None:
+    """Counted below us, by the host device itself."""
+    from lowgraph.hostdev import control
+
+    with trained(device, corpus, micro_plan(steps=3)) as trainer:
+        driver_stream.synchronize(trainer.parts.stream)
+        control.reset_calls()
+        for _ in range(5):
+            trainer.parts.graph_step()
+        made = {name: count for name, count in control.all_calls().items() if count}
+        assert made == {"cuGraphLaunch": 5}
+
+
+def test_the_host_waits_once_a_lap(device: Device, corpus: Corpus) -> None:
+    """12 steps in laps of 2, 2, 4, 4: each is waited for once, and nothing else is."""
+    trainer = Trainer(device, TrainConfig(), micro_plan(), corpus)
+    with trainer, counters.scope() as counts:
+        trainer.train()
+        assert counts.by_name.get("cuEventSynchronize", 0) == 4
+        assert counts.by_name.get("cuStreamSynchronize", 0) == 0
+        assert counts.by_name.get("cuMemcpyDtoHAsync", 0) == 0
+
+
+def test_evaluations_on_the_way_change_nothing(device: Device, corpus: Corpus) -> None:
+    plain, tensors = _run(device, corpus)
+    with trained(device, corpus, micro_plan(), eval_every=3) as trainer:
+        assert [step for step, _ in trainer.heldout] == [3, 6, 9]
+        assert trainer.losses == plain
+        _assert_same(trainer.parts.tensors(), tensors)
+        report = trainer.parts.graph_step.report()
+        assert (report.captures, report.replays, report.refusals) == (1, 11, 0)
+
+
+def test_the_heldout_loss_is_that_of_the_model(device: Device, corpus: Corpus) -> None:
+    """Against the NumPy reference on the windows that the plan names."""
+    from lowgraph.train.data import heldout_plan
+    from tests.models import reference
+
+    plan = micro_plan()
+    with trained(device, corpus, plan) as trainer:
+        ours = trainer.evaluate()
+        assert trainer.evaluate() == ours
+        weights = trainer.parts.tensors()["parameters"]
+    context = plan.shape.context
+    windows, starts = heldout_plan(len(corpus.heldout), context, plan.schedule.batch, 4)
+    double = {name: value.astype(np.float64) for name, value in weights.items()}
+    losses = []
+    for start in starts:
+        piece = corpus.heldout[start : start + windows * context + 1].astype(np.int64)
+        tokens, targets = (part.reshape(windows, context) for part in (piece[:-1], piece[1:]))
+        losses.append(reference.loss_and_gradients(plan.shape, double, tokens, targets)[0])
+    assert ours == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+def test_next_logits_are_those_of_a_window(device: Device, corpus: Corpus) -> None:
+    """What lies behind the asked position does not matter: the model is causal."""
+    with trained(device, corpus, micro_plan()) as trainer:
+        tokens = np.arange(16, dtype=np.int32)
+        first = trainer.parts.inference.next_logits(tokens, 7)
+        tokens[8:] = 99
+        np.testing.assert_array_equal(trainer.parts.inference.next_logits(tokens, 7), first)
+        tokens[7] = 99
+        assert (trainer.parts.inference.next_logits(tokens, 7) != first).any()
+
+
+def test_a_resumed_run_goes_on_exactly(device: Device, corpus: Corpus, tmp_path: Path) -> None:
+    whole_losses, whole = _run(device, corpus)
+    plan = micro_plan()
+    with Trainer(device, TrainConfig(), plan, corpus) as trainer:
+        trainer.parts.log.begin(0)
+        for _ in range(5):
+            trainer.parts.graph_step()
+        trainer.step = 5
+        checkpoint.write(tmp_path, trainer.checkpoint())
+    found = checkpoint.read(tmp_path)
+    resumed_plan = make_plan(TrainConfig(log_every=4), "nano", found.plan)
+    with Trainer(device, TrainConfig(), resumed_plan, corpus, resume=found) as trainer:
+        trainer.train()
+        assert (trainer.first_step, trainer.step) == (5, 12)
+        assert trainer.losses == whole_losses[5:]
+        _assert_same(trainer.parts.tensors(), whole)
+
+
+def test_a_resume_that_cannot_go_on_is_refused(
+    device: Device, corpus: Corpus, tmp_path: Path
+) -> None:
+    plan = micro_plan(steps=3)
+    with trained(device, corpus, plan) as trainer:
+        found = trainer.checkpoint()
+    with pytest.raises(ConfigError, match="3 steps done; --steps 3 leaves none"):
+        Trainer(device, TrainConfig(), plan, corpus, resume=found)
+    (tmp_path / "other.txt").write_bytes(b"other text " * 100)
+    from lowgraph.train.data import read_corpus
+
+    other = read_corpus(tmp_path / "other.txt")
+    with pytest.raises(ConfigError, match="the text is not the resumed run's"):
+        Trainer(device, TrainConfig(), micro_plan(), other, resume=found)
+
+
+@pytest.mark.parametrize("phase", [Phase.PRIMING, Phase.CAPTURING])
+def test_ctrl_c_in_a_step_ends_after_it(
+    device: Device, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, phase: Phase
+) -> None:
+    """Pressed while the first step runs, or inside the capture window: that step is finished."""
+    trainer = Trainer(device, TrainConfig(), micro_plan(), corpus)
+    whole = TrainingStep.__call__
+
+    def pressed(step: TrainingStep, stream: int) -> None:
+        if trainer.parts.graph_step.phase is phase:
+            os.kill(os.getpid(), signal.SIGINT)
+        whole(step, stream)
+
+    monkeypatch.setattr(TrainingStep, "__call__", pressed)
+    with trainer:
+        trainer.train()
+        done = 1 if phase is Phase.PRIMING else 2
+        assert trainer.interrupted
+        assert (trainer.step, len(trainer.losses)) == (done, done)
+        assert trainer.checkpoint().step == done
+        assert trainer.parts.graph_step.report().refusals == 0
+
+
+def test_a_failure_in_the_making_leaves_nothing_behind(
+    device: Device, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_args: object) -> None:
+        raise ConfigError("no text today")
+
+    monkeypatch.setattr("lowgraph.train.parts.upload", broken)
+    with counters.scope() as counts, pytest.raises(ConfigError, match="no text today"):
+        Trainer(device, TrainConfig(), micro_plan(), corpus)
+    made = counts.by_name
+    assert made["cuStreamCreate"] == made["cuStreamDestroy"]
+    assert counts.allocations == counts.frees
