@@ -108,12 +108,6 @@ void Block::start_fibers() {
     lowgraph_thread.fibers = 1;
 }
 
-void Block::enter(uint32_t thread) {
-    lowgraph_thread.linear = thread;
-    lowgraph_thread.thread = index_[thread];
-    lowgraph_thread.delivery = &warps[thread / 32].delivery;
-}
-
 // A ready thread, the caller's own warp first, then the warps after it in a ring; -1: there is
 // none.
 int Block::next_ready(uint32_t after) const {
@@ -130,20 +124,17 @@ int Block::next_ready(uint32_t after) const {
     return -1;
 }
 
-SwitchPlan Block::suspend() {
-    const uint32_t self = lowgraph_thread.linear;
+SwitchPlan Block::suspend_for_any(uint32_t self) {
     const int next = next_ready(self);
-    if (__builtin_expect(next < 0, 0)) deadlock();
-    ++switches;
+    if (next < 0) deadlock();
     Warp& warp = warps[next / 32];
     const uint32_t bit = 1u << next % 32;
-    if (__builtin_expect(!(warp.started & bit), 0)) {
+    if (!(warp.started & bit)) {
         warp.started |= bit;
         stack_of_[next] = stacks.take();
         places_[next] = stacks.prepare(stack_of_[next], fiber_main);
     }
-    enter(static_cast<uint32_t>(next));
-    return {&places_[self], places_[next]};
+    return change_to(static_cast<uint32_t>(next));
 }
 
 void Block::release_barrier() {

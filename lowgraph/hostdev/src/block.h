@@ -52,8 +52,15 @@ struct Block {
         if (__builtin_expect(lowgraph_thread.fibers == 0, 0)) start_fibers();
     }
     Warp& warp_of(uint32_t thread) { return warps[thread / 32]; }
-    // The calling thread waits (it is marked so): who runs now. Ends the launch when nobody can.
-    SwitchPlan suspend();
+    // The calling thread waits (it is marked so) and the next one that can run becomes the current
+    // one. Ends the launch when nobody can.
+    SwitchPlan suspend() {
+        const uint32_t self = lowgraph_thread.linear;
+        const Warp& warp = warp_of(self);
+        const uint32_t above = warp.ready() & warp.started & (~1u << self % 32);
+        if (__builtin_expect(above == 0, 0)) return suspend_for_any(self);
+        return change_to((self & ~31u) + static_cast<uint32_t>(__builtin_ctz(above)));
+    }
     void release_barrier();
     // Ends the block at once, from whatever stack.
     [[noreturn]] void abandon();
@@ -74,7 +81,18 @@ private:
     void prepare(Job& job);
     bool run(uint64_t index);
     void start_fibers();
-    void enter(uint32_t thread);
+    SwitchPlan suspend_for_any(uint32_t self);
+    void enter(uint32_t thread) {
+        lowgraph_thread.linear = thread;
+        lowgraph_thread.thread = index_[thread];
+        lowgraph_thread.delivery = &warps[thread / 32].delivery;
+    }
+    SwitchPlan change_to(uint32_t next) {
+        void** save = &places_[lowgraph_thread.linear];
+        ++switches;
+        enter(next);
+        return {save, places_[next]};
+    }
     int next_ready(uint32_t after) const;
     static void fiber_main();
 

@@ -18,9 +18,9 @@ struct Context {
 
 bool initialised();
 void initialise();
-std::vector<Context*>& context_stack();  // of the calling thread; the current one is last
-Context* current_context();              // null: none
-Context* primary_context();              // null: not retained
+std::vector<Context*>& context_stack();   // of the calling thread; the current one is last
+Context* current_context();               // null: none
+Context* primary_context();               // null: not retained
 Context* find_context(CUcontext handle);  // destroyed ones too; null: never was one
 
 Context* create_context(bool primary, unsigned flags);

@@ -44,7 +44,8 @@ int lowgraph_host_annotate(uint64_t ptr, uint64_t bytes, int state, const char* 
     Region region;
     const bool known = bytes != 0 && find_region(ptr, bytes, &region) && region.pages != 0;
     if (!known || state < slice_gone || state > slice_live) return CUDA_ERROR_INVALID_VALUE;
-    if (all_done()) return annotate(ptr, bytes, state, name) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (all_done())
+        return annotate(ptr, bytes, state, name) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     enqueue_barrier([=, kept = std::string(name != nullptr ? name : "")] {
         annotate(ptr, bytes, state, kept.c_str());  // false: freed as a whole meanwhile
         return CUDA_SUCCESS;

@@ -8,7 +8,8 @@ extern "C" {
 uint64_t lowgraph_host_calls(const char* name);
 size_t lowgraph_host_call_names(char* out, size_t size);
 void lowgraph_host_reset_calls();
-// The nth call of `name` from now on (1: the next) returns `code` and does nothing; 0 takes it back.
+// The nth call of `name` from now on (1: the next) returns `code` and does nothing; 0 takes it
+// back.
 void lowgraph_host_fail(const char* name, uint64_t nth, int code);
 
 void lowgraph_host_set_memory(uint64_t bytes);
@@ -16,6 +17,7 @@ void lowgraph_host_set_blocking(int blocking);
 void lowgraph_host_set_workers(int workers);
 // Text of the fault behind the sticky error, "" if there is none; returns the bytes needed.
 size_t lowgraph_host_fault(char* out, size_t size);
-// State of [ptr, ptr + bytes) after the work issued so far: 0 gone, 1 free, 2 live. Returns a CUresult.
+// State of [ptr, ptr + bytes) after the work issued so far: 0 gone, 1 free, 2 live. Returns a
+// CUresult.
 int lowgraph_host_annotate(uint64_t ptr, uint64_t bytes, int state, const char* name);
 }

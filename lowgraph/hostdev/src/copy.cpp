@@ -58,7 +58,8 @@ CUresult check_copy(const CopyWork& work) {
 CUresult check_fill(const FillWork& work) {
     if (work.width == 0 || work.height == 0) return CUDA_SUCCESS;
     const size_t row = work.width * work.element;
-    if (work.dst % work.element != 0 || (work.height > 1 && work.pitch < row)) return CUDA_ERROR_INVALID_VALUE;
+    if (work.dst % work.element != 0 || (work.height > 1 && work.pitch < row))
+        return CUDA_ERROR_INVALID_VALUE;
     const size_t bytes = (work.height - 1) * work.pitch + row;
     return is_device_range(work.dst, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -66,7 +67,8 @@ CUresult check_fill(const FillWork& work) {
 CUresult copy_async(Entry& entry, CUstream handle, CopyWork&& work) {
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult bad = check_copy(work); bad != CUDA_SUCCESS) return invalid_call(*stream, bad);
+    if (const CUresult bad = check_copy(work); bad != CUDA_SUCCESS)
+        return invalid_call(*stream, bad);
     const size_t dst_bytes = reach(work, work.dst_pitch, work.dst_rows);
     const size_t src_bytes = reach(work, work.src_pitch, work.src_rows);
     if (dst_bytes == 0 && !stream->capture) return CUDA_SUCCESS;

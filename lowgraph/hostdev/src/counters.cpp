@@ -26,8 +26,8 @@ Table& table() {
 // "cuMemAlloc_v2" counts as "cuMemAlloc": the name that callers write.
 std::string public_name(const std::string& name) {
     const size_t end = name.rfind("_v");
-    const bool version = end != std::string::npos && end + 3 == name.size() && name[end + 2] >= '0' &&
-                         name[end + 2] <= '9';
+    const bool version = end != std::string::npos && end + 3 == name.size() &&
+                         name[end + 2] >= '0' && name[end + 2] <= '9';
     return version ? name.substr(0, end) : name;
 }
 

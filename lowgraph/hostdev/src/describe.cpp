@@ -45,12 +45,14 @@ Place place_of(const Region& region) {
     Place place{region.address, region.bytes, kind_title(region), ""};
     if (!region.name.empty()) place.title += " '" + region.name + "'";
     if (region.state == RegionState::dead) place.ending = ", which was freed";
-    if (region.state == RegionState::reserved) place.ending = ", which is not allocated at this point";
+    if (region.state == RegionState::reserved)
+        place.ending = ", which is not allocated at this point";
     return place;
 }
 
 Place place_of(const Slice& slice) {
-    return {slice.address, slice.bytes, "slice '" + slice.name + "'", slice.live ? "" : ", which was freed"};
+    return {slice.address, slice.bytes, "slice '" + slice.name + "'",
+            slice.live ? "" : ", which was freed"};
 }
 
 const Slice* slice_before(uint64_t address) {
@@ -66,15 +68,16 @@ std::string from_place(const Place& place, uint64_t address) {
     return (past == 0 ? "just" : count_bytes(past)) + " past the end of " + place.text();
 }
 
-// The nearest memory that starts at or before the address; a slice wins over the allocation it is in
-// when the address is in it or in the slack and guard page behind both.
+// The nearest memory that starts at or before the address; a slice wins over the allocation it is
+// in when the address is in it or in the slack and guard page behind both.
 std::string behind(uint64_t address, const Region& region) {
     const uint64_t stop = region.address + region.bytes;
     const Slice* slice = slice_before(address);
     if (slice != nullptr && slice->address >= region.address) {
         const uint64_t slice_stop = slice->address + slice->bytes;
         const bool last = slice_stop + alignment > stop;
-        if (address < slice->end || (address >= stop && last)) return from_place(place_of(*slice), address);
+        if (address < slice->end || (address >= stop && last))
+            return from_place(place_of(*slice), address);
     }
     return from_place(place_of(region), address);
 }

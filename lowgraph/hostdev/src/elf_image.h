@@ -7,7 +7,8 @@
 
 namespace lowgraph {
 
-// SUCCESS and the image's size for a shared object of this machine; 209 for GPU code; 200 for neither.
+// SUCCESS and the image's size for a shared object of this machine; 209 for GPU code; 200 for
+// neither.
 CUresult measure_image(const void* image, size_t* bytes);
 
 // Names of the kernels that the image exports, sorted, without "lowgraph_kernel_".

@@ -10,7 +10,8 @@ namespace {
 // After a fork the child has no executor and maybe a locked lock: like a real driver, refuse it.
 std::atomic<bool> forked_child{false};
 
-[[maybe_unused]] const int fork_hook = pthread_atfork(nullptr, nullptr, [] { forked_child = true; });
+[[maybe_unused]] const int fork_hook =
+    pthread_atfork(nullptr, nullptr, [] { forked_child = true; });
 
 CUresult refusal(Needs needs) {
     if (needs == Needs::nothing) return CUDA_SUCCESS;

@@ -9,9 +9,9 @@
 #define LOWGRAPH_API extern "C"
 
 // Opens an entry point: `entry` holds big_lock until the function returns.
-#define LOWGRAPH_ENTRY(needs)                                                                  \
-    static ::lowgraph::Counter& entry_counter = ::lowgraph::counter_of(__func__);              \
-    ::lowgraph::Entry entry(entry_counter, ::lowgraph::Needs::needs);                          \
+#define LOWGRAPH_ENTRY(needs)                                                     \
+    static ::lowgraph::Counter& entry_counter = ::lowgraph::counter_of(__func__); \
+    ::lowgraph::Entry entry(entry_counter, ::lowgraph::Needs::needs);             \
     if (entry.code() != CUDA_SUCCESS) return entry.code()
 
 namespace lowgraph {

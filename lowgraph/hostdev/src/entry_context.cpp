@@ -93,14 +93,16 @@ LOWGRAPH_API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affini
 LOWGRAPH_API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, unsigned flags,
                                      CUdevice device) {
     LOWGRAPH_ENTRY(driver);
-    const bool plain = params == nullptr || (params->numExecAffinityParams == 0 && params->cigParams == nullptr);
+    const bool plain =
+        params == nullptr || (params->numExecAffinityParams == 0 && params->cigParams == nullptr);
     return plain ? create(out, flags, device) : CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
 }
 
 LOWGRAPH_API CUresult cuCtxDestroy_v2(CUcontext handle) {
     LOWGRAPH_ENTRY(driver);
     Context* context = find_context(handle);
-    if (context == nullptr || context->destroyed || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context == nullptr || context->destroyed || context->primary)
+        return CUDA_ERROR_INVALID_CONTEXT;
     destroy_context(*context, entry.lock());
     std::vector<Context*>& stack = context_stack();
     if (!stack.empty() && stack.back() == context) stack.pop_back();

@@ -13,7 +13,8 @@ constexpr CUmemorytype host = CU_MEMORYTYPE_HOST;
 
 uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
-CopyWork flat(CUmemorytype dst_kind, uint64_t dst, CUmemorytype src_kind, uint64_t src, size_t bytes) {
+CopyWork flat(CUmemorytype dst_kind, uint64_t dst, CUmemorytype src_kind, uint64_t src,
+              size_t bytes) {
     CopyWork work;
     work.dst_kind = dst_kind;
     work.src_kind = src_kind;
@@ -39,7 +40,8 @@ CUDA_MEMCPY3D with_depth(const CUDA_MEMCPY2D& flat_params) {
     params.dstMemoryType = flat_params.dstMemoryType;
     params.dstHost = flat_params.dstHost, params.dstDevice = flat_params.dstDevice;
     params.dstPitch = flat_params.dstPitch;
-    params.WidthInBytes = flat_params.WidthInBytes, params.Height = flat_params.Height, params.Depth = 1;
+    params.WidthInBytes = flat_params.WidthInBytes, params.Height = flat_params.Height,
+    params.Depth = 1;
     return params;
 }
 
@@ -93,33 +95,38 @@ LOWGRAPH_API CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
     return copy_now(entry, unified(dst, src, bytes));
 }
 
-LOWGRAPH_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void* src, size_t bytes, CUstream stream) {
+LOWGRAPH_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void* src, size_t bytes,
+                                           CUstream stream) {
     LOWGRAPH_ENTRY(context);
     return copy_async(entry, stream, flat(device, dst, host, number(src), bytes));
 }
 
-LOWGRAPH_API CUresult cuMemcpyDtoHAsync_v2(void* dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+LOWGRAPH_API CUresult cuMemcpyDtoHAsync_v2(void* dst, CUdeviceptr src, size_t bytes,
+                                           CUstream stream) {
     LOWGRAPH_ENTRY(context);
     return copy_async(entry, stream, flat(host, number(dst), device, src, bytes));
 }
 
-LOWGRAPH_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+LOWGRAPH_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                                           CUstream stream) {
     LOWGRAPH_ENTRY(context);
     return copy_async(entry, stream, flat(device, dst, device, src, bytes));
 }
 
-LOWGRAPH_API CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+LOWGRAPH_API CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                                    CUstream stream) {
     LOWGRAPH_ENTRY(context);
     return copy_async(entry, stream, unified(dst, src, bytes));
 }
 
-LOWGRAPH_API CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext, size_t bytes) {
+LOWGRAPH_API CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext,
+                                   size_t bytes) {
     LOWGRAPH_ENTRY(context);
     return copy_now(entry, unified(dst, src, bytes));
 }
 
-LOWGRAPH_API CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext, size_t bytes,
-                                        CUstream stream) {
+LOWGRAPH_API CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext,
+                                        size_t bytes, CUstream stream) {
     LOWGRAPH_ENTRY(context);
     return copy_async(entry, stream, unified(dst, src, bytes));
 }
@@ -136,7 +143,8 @@ LOWGRAPH_API CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* params) {
 
 LOWGRAPH_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* params, CUstream stream) {
     LOWGRAPH_ENTRY(context);
-    return params != nullptr ? pitched_async(entry, stream, with_depth(*params)) : CUDA_ERROR_INVALID_VALUE;
+    return params != nullptr ? pitched_async(entry, stream, with_depth(*params))
+                             : CUDA_ERROR_INVALID_VALUE;
 }
 
 LOWGRAPH_API CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* params) {

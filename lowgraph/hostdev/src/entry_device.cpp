@@ -140,7 +140,8 @@ LOWGRAPH_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+LOWGRAPH_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
+                                           CUdevice device) {
     LOWGRAPH_ENTRY(driver);
     const bool known = attribute > 0 && attribute < CU_DEVICE_ATTRIBUTE_MAX;
     if (value == nullptr || !known) return CUDA_ERROR_INVALID_VALUE;
@@ -160,7 +161,8 @@ LOWGRAPH_API CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice
 
 LOWGRAPH_API CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice device) {
     LOWGRAPH_ENTRY(driver);
-    if (text == nullptr || size < static_cast<int>(sizeof pci_bus_id)) return CUDA_ERROR_INVALID_VALUE;
+    if (text == nullptr || size < static_cast<int>(sizeof pci_bus_id))
+        return CUDA_ERROR_INVALID_VALUE;
     if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
     std::memcpy(text, pci_bus_id, sizeof pci_bus_id);
     return CUDA_SUCCESS;

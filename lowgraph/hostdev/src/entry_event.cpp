@@ -7,7 +7,8 @@ using namespace lowgraph;
 
 namespace {
 
-constexpr unsigned event_flags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+constexpr unsigned event_flags =
+    CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
 CUresult record(Entry& entry, CUevent event_handle, CUstream handle, unsigned flags) {
     Stream* stream = find_stream(handle);
@@ -25,7 +26,8 @@ CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) 
     const Event* end = find_event(end_handle);
     if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (start == nullptr || end == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult refused = guard_elapsed(*start, *end); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_elapsed(*start, *end); refused != CUDA_SUCCESS)
+        return refused;
     if (!is_done(start->recorded) || !is_done(end->recorded)) return CUDA_ERROR_NOT_READY;
     *milliseconds = static_cast<float>(end->time_ms - start->time_ms);
     return CUDA_SUCCESS;
@@ -63,7 +65,8 @@ LOWGRAPH_API CUresult cuEventQuery(CUevent handle) {
     LOWGRAPH_ENTRY(context);
     Event* event = find_event(handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult refused = guard_event_wait(*event, true); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_event_wait(*event, true); refused != CUDA_SUCCESS)
+        return refused;
     return is_done(event->recorded) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -71,7 +74,8 @@ LOWGRAPH_API CUresult cuEventSynchronize(CUevent handle) {
     LOWGRAPH_ENTRY(context);
     Event* event = find_event(handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult refused = guard_event_wait(*event, false); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_event_wait(*event, false); refused != CUDA_SUCCESS)
+        return refused;
     const Ticket recorded = event->recorded;  // a record that is issued meanwhile is not waited for
     finish(recorded, entry.lock());
     return context_error();

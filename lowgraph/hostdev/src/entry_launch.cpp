@@ -8,18 +8,21 @@ using namespace lowgraph;
 
 namespace {
 
-CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&& work, void** params, void** extra) {
+CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&& work,
+                void** params, void** extra) {
     Stream* stream = find_stream(handle);
     work.function = find_function(function);
     if (stream == nullptr || work.function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult bad = check_launch(work); bad != CUDA_SUCCESS) return invalid_call(*stream, bad);
+    if (const CUresult bad = check_launch(work); bad != CUDA_SUCCESS)
+        return invalid_call(*stream, bad);
     const CUresult packed = pack_arguments(*work.function, params, extra, &work.args);
     if (packed != CUDA_SUCCESS) return invalid_call(*stream, packed);
     work.function->resident = true;
     return offer(entry, *stream, std::move(work));
 }
 
-// Attributes that change nothing here (cache policy, programmatic overlap, memory domains) are accepted.
+// Attributes that change nothing here (cache policy, programmatic overlap, memory domains) are
+// accepted.
 CUresult read_attributes(const CUlaunchConfig& config, KernelWork* work) {
     for (unsigned i = 0; i < config.numAttrs; ++i) {
         const CUlaunchAttribute& attribute = config.attrs[i];
@@ -39,9 +42,10 @@ CUresult read_attributes(const CUlaunchConfig& config, KernelWork* work) {
 
 }  // namespace
 
-LOWGRAPH_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                     CUstream stream, void** params, void** extra) {
+LOWGRAPH_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                     unsigned grid_z, unsigned block_x, unsigned block_y,
+                                     unsigned block_z, unsigned shared_bytes, CUstream stream,
+                                     void** params, void** extra) {
     LOWGRAPH_ENTRY(context);
     KernelWork work;
     work.grid = {grid_x, grid_y, grid_z};
@@ -50,8 +54,8 @@ LOWGRAPH_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsig
     return launch(entry, function, stream, std::move(work), params, extra);
 }
 
-LOWGRAPH_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
-                                       void** extra) {
+LOWGRAPH_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function,
+                                       void** params, void** extra) {
     LOWGRAPH_ENTRY(context);
     if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
     KernelWork work;
@@ -65,9 +69,11 @@ LOWGRAPH_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction 
     return launch(entry, function, config->hStream, std::move(work), params, extra);
 }
 
-LOWGRAPH_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                                unsigned block_x, unsigned block_y, unsigned block_z,
-                                                unsigned shared_bytes, CUstream stream, void** params) {
+LOWGRAPH_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x,
+                                                unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                                unsigned block_y, unsigned block_z,
+                                                unsigned shared_bytes, CUstream stream,
+                                                void** params) {
     LOWGRAPH_ENTRY(context);
     KernelWork work;
     work.grid = {grid_x, grid_y, grid_z};

@@ -11,7 +11,9 @@ using namespace lowgraph;
 namespace {
 
 Module* find_library(CUlibrary handle) { return find_module(reinterpret_cast<CUmodule>(handle)); }
-Function* find_kernel(CUkernel handle) { return find_function(reinterpret_cast<CUfunction>(handle)); }
+Function* find_kernel(CUkernel handle) {
+    return find_function(reinterpret_cast<CUfunction>(handle));
+}
 CUkernel handle_of(Function* function) { return reinterpret_cast<CUkernel>(function); }
 
 CUresult load(CUlibrary* out, const void* image) {
@@ -24,14 +26,14 @@ CUresult load(CUlibrary* out, const void* image) {
 
 }  // namespace
 
-LOWGRAPH_API CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*, void**, unsigned,
-                                        CUlibraryOption*, void**, unsigned) {
+LOWGRAPH_API CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*,
+                                        void**, unsigned, CUlibraryOption*, void**, unsigned) {
     LOWGRAPH_ENTRY(driver);
     return load(library, image);
 }
 
-LOWGRAPH_API CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option*, void**, unsigned,
-                                            CUlibraryOption*, void**, unsigned) {
+LOWGRAPH_API CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option*,
+                                            void**, unsigned, CUlibraryOption*, void**, unsigned) {
     LOWGRAPH_ENTRY(driver);
     std::string image;
     if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -73,7 +75,8 @@ LOWGRAPH_API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned room, CU
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const size_t count = std::min<size_t>(room, module->kernels.size());
-    for (size_t i = 0; i < count; ++i) out[i] = handle_of(get_function(*module, module->kernels[i]));
+    for (size_t i = 0; i < count; ++i)
+        out[i] = handle_of(get_function(*module, module->kernels[i]));
     return CUDA_SUCCESS;
 }
 
@@ -85,7 +88,8 @@ LOWGRAPH_API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary handle) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handle, const char* name) {
+LOWGRAPH_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
+                                         const char* name) {
     LOWGRAPH_ENTRY(context);
     Module* module = find_library(handle);
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -124,21 +128,24 @@ LOWGRAPH_API CUresult cuKernelGetName(const char** name, CUkernel handle) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel handle, CUdevice dev) {
+LOWGRAPH_API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute,
+                                           CUkernel handle, CUdevice dev) {
     LOWGRAPH_ENTRY(driver);
     const Function* function = find_kernel(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     return dev == 0 ? read_attribute(*function, attribute, value) : CUDA_ERROR_INVALID_DEVICE;
 }
 
-LOWGRAPH_API CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle, CUdevice dev) {
+LOWGRAPH_API CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value,
+                                           CUkernel handle, CUdevice dev) {
     LOWGRAPH_ENTRY(driver);
     Function* function = find_kernel(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     return dev == 0 ? write_attribute(*function, attribute, value) : CUDA_ERROR_INVALID_DEVICE;
 }
 
-LOWGRAPH_API CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, size_t* size) {
+LOWGRAPH_API CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset,
+                                           size_t* size) {
     LOWGRAPH_ENTRY(driver);
     const Function* function = find_kernel(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -146,7 +153,10 @@ LOWGRAPH_API CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t
 }
 
 std::span<const ProcEntry> lowgraph::library_procs() {
-#define PROC(name, version) {#name, version, reinterpret_cast<void*>(name)}
+#define PROC(name, version)                           \
+    {                                                 \
+        #name, version, reinterpret_cast<void*>(name) \
+    }
     static const ProcEntry rows[] = {
         PROC(cuLibraryLoadData, 12000),       PROC(cuLibraryLoadFromFile, 12000),
         PROC(cuLibraryUnload, 12000),         PROC(cuLibraryGetKernel, 12000),

@@ -11,7 +11,8 @@ namespace {
 
 constexpr unsigned host_alloc_flags =
     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-constexpr unsigned host_register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+constexpr unsigned host_register_flags = CU_MEMHOSTREGISTER_PORTABLE |
+                                         CU_MEMHOSTREGISTER_DEVICEMAP |
                                          CU_MEMHOSTREGISTER_READ_ONLY | CU_MEMHOSTREGISTER_IOMEMORY;
 constexpr size_t pitch_alignment = 512;
 
@@ -39,7 +40,8 @@ CUresult allocate_host(void** out, size_t bytes, unsigned flags) {
 
 bool is_start(uint64_t address, RegionKind kind) {
     Region region;
-    if (!find_region(address, 1, &region) || region.address != address || region.kind != kind) return false;
+    if (!find_region(address, 1, &region) || region.address != address || region.kind != kind)
+        return false;
     return region.state == RegionState::live || region.state == RegionState::reserved;
 }
 
@@ -58,7 +60,8 @@ LOWGRAPH_API CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
     return allocate_device(out, bytes);
 }
 
-LOWGRAPH_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned) {
+LOWGRAPH_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width,
+                                         size_t height, unsigned) {
     LOWGRAPH_ENTRY(context);
     if (pitch == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *pitch = (width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
@@ -71,7 +74,8 @@ LOWGRAPH_API CUresult cuMemFree_v2(CUdeviceptr address) {
     if (address == 0) return CUDA_SUCCESS;
     const bool of_graph = free_graph_memory(address);
     const bool pool = !of_graph && begin_free(address);
-    if (!of_graph && !pool && !is_start(address, RegionKind::device)) return CUDA_ERROR_INVALID_VALUE;
+    if (!of_graph && !pool && !is_start(address, RegionKind::device))
+        return CUDA_ERROR_INVALID_VALUE;
     return free_when_idle(entry, address);
 }
 
@@ -82,7 +86,8 @@ LOWGRAPH_API CUresult cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
+LOWGRAPH_API CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes,
+                                              CUdeviceptr address) {
     LOWGRAPH_ENTRY(context);
     Region region;
     if (!find_region(address, 1, &region)) return CUDA_ERROR_NOT_FOUND;
@@ -109,7 +114,8 @@ LOWGRAPH_API CUresult cuMemFreeHost(void* pointer) {
     return free_when_idle(entry, number(pointer));
 }
 
-LOWGRAPH_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned flags) {
+LOWGRAPH_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer,
+                                                   unsigned flags) {
     LOWGRAPH_ENTRY(context);
     Region region;
     if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;

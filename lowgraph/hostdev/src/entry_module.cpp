@@ -25,7 +25,8 @@ LOWGRAPH_API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
     return load(module, image);
 }
 
-LOWGRAPH_API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
+LOWGRAPH_API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned,
+                                         CUjit_option*, void**) {
     LOWGRAPH_ENTRY(context);  // the options are for a PTX compiler
     return load(module, image);
 }
@@ -77,11 +78,13 @@ LOWGRAPH_API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned room,
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const size_t count = std::min<size_t>(room, module->kernels.size());
-    for (size_t i = 0; i < count; ++i) out[i] = handle_of(get_function(*module, module->kernels[i]));
+    for (size_t i = 0; i < count; ++i)
+        out[i] = handle_of(get_function(*module, module->kernels[i]));
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle, const char* name) {
+LOWGRAPH_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle,
+                                           const char* name) {
     LOWGRAPH_ENTRY(context);
     Module* module = find_module(handle);
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -101,14 +104,16 @@ LOWGRAPH_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
+LOWGRAPH_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
+                                         CUfunction handle) {
     LOWGRAPH_ENTRY(context);
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     return read_attribute(*function, attribute, value);
 }
 
-LOWGRAPH_API CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
+LOWGRAPH_API CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
+                                         int value) {
     LOWGRAPH_ENTRY(context);
     Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -138,7 +143,8 @@ LOWGRAPH_API CUresult cuFuncGetModule(CUmodule* module, CUfunction handle) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, size_t* size) {
+LOWGRAPH_API CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset,
+                                         size_t* size) {
     LOWGRAPH_ENTRY(context);
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -150,7 +156,8 @@ LOWGRAPH_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction h
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *state = function->resident ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+    *state =
+        function->resident ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
     return CUDA_SUCCESS;
 }
 

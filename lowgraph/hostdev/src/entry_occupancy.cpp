@@ -18,8 +18,8 @@ CUresult count_blocks(int* blocks, CUfunction handle, int block_threads, size_t 
 }
 
 // The largest block of whole warps within all limits; callers loop over blocks anyway.
-CUresult suggest_block(int* min_grid, int* block, CUfunction handle, CUoccupancyB2DSize shared_of, size_t shared,
-                       int limit) {
+CUresult suggest_block(int* min_grid, int* block, CUfunction handle, CUoccupancyB2DSize shared_of,
+                       size_t shared, int limit) {
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (min_grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -38,27 +38,31 @@ CUresult suggest_block(int* min_grid, int* block, CUfunction handle, CUoccupancy
 
 }  // namespace
 
-LOWGRAPH_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int block_threads,
+LOWGRAPH_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function,
+                                                                  int block_threads,
                                                                   size_t dynamic_shared) {
     LOWGRAPH_ENTRY(context);
     return count_blocks(blocks, function, block_threads, dynamic_shared);
 }
 
-LOWGRAPH_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function,
-                                                                           int block_threads, size_t dynamic_shared,
-                                                                           unsigned) {
+LOWGRAPH_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, CUfunction function, int block_threads, size_t dynamic_shared, unsigned) {
     LOWGRAPH_ENTRY(context);
     return count_blocks(blocks, function, block_threads, dynamic_shared);
 }
 
-LOWGRAPH_API CUresult cuOccupancyMaxPotentialBlockSize(int* min_grid, int* block, CUfunction function,
-                                                       CUoccupancyB2DSize shared_of, size_t shared, int limit) {
+LOWGRAPH_API CUresult cuOccupancyMaxPotentialBlockSize(int* min_grid, int* block,
+                                                       CUfunction function,
+                                                       CUoccupancyB2DSize shared_of, size_t shared,
+                                                       int limit) {
     LOWGRAPH_ENTRY(context);
     return suggest_block(min_grid, block, function, shared_of, shared, limit);
 }
 
-LOWGRAPH_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* min_grid, int* block, CUfunction function,
-                                                                CUoccupancyB2DSize shared_of, size_t shared, int limit,
+LOWGRAPH_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* min_grid, int* block,
+                                                                CUfunction function,
+                                                                CUoccupancyB2DSize shared_of,
+                                                                size_t shared, int limit,
                                                                 unsigned) {
     LOWGRAPH_ENTRY(context);
     return suggest_block(min_grid, block, function, shared_of, shared, limit);

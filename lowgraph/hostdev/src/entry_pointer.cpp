@@ -19,15 +19,19 @@ bool is_host(const Region& region) {
     return region.kind == RegionKind::host || region.kind == RegionKind::registered;
 }
 
-CUresult read_attribute(const Region& region, uint64_t address, CUpointer_attribute attribute, void* out) {
+CUresult read_attribute(const Region& region, uint64_t address, CUpointer_attribute attribute,
+                        void* out) {
     switch (attribute) {
-        case CU_POINTER_ATTRIBUTE_CONTEXT: return answer(out, reinterpret_cast<CUcontext>(current_context()));
+        case CU_POINTER_ATTRIBUTE_CONTEXT:
+            return answer(out, reinterpret_cast<CUcontext>(current_context()));
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-            return answer(out, unsigned{is_host(region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE});
+            return answer(out,
+                          unsigned{is_host(region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE});
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return answer(out, CUdeviceptr{address});
         case CU_POINTER_ATTRIBUTE_HOST_POINTER:
             return is_host(region) ? answer(out, address) : CUDA_ERROR_INVALID_VALUE;
-        case CU_POINTER_ATTRIBUTE_BUFFER_ID: return answer(out, static_cast<unsigned long long>(region.id));
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+            return answer(out, static_cast<unsigned long long>(region.id));
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return answer(out, 0);
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return answer(out, CUdeviceptr{region.address});
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return answer(out, region.bytes);
@@ -58,21 +62,23 @@ size_t attribute_bytes(CUpointer_attribute attribute) {
 
 }  // namespace
 
-LOWGRAPH_API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute, CUdeviceptr address) {
+LOWGRAPH_API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute,
+                                            CUdeviceptr address) {
     LOWGRAPH_ENTRY(context);
     Region region;
     if (out == nullptr || !find_region(address, 1, &region)) return CUDA_ERROR_INVALID_VALUE;
     return read_attribute(region, address, attribute, out);
 }
 
-LOWGRAPH_API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** out,
-                                             CUdeviceptr address) {
+LOWGRAPH_API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
+                                             void** out, CUdeviceptr address) {
     LOWGRAPH_ENTRY(context);
     if (attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Region region;
     const bool known = find_region(address, 1, &region);
     for (unsigned i = 0; i < count; ++i) {
-        const bool told = known && read_attribute(region, address, attributes[i], out[i]) == CUDA_SUCCESS;
+        const bool told =
+            known && read_attribute(region, address, attributes[i], out[i]) == CUDA_SUCCESS;
         if (!told) std::memset(out[i], 0, attribute_bytes(attributes[i]));
     }
     return CUDA_SUCCESS;

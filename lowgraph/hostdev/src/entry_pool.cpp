@@ -47,7 +47,8 @@ CUresult allocate_async(Entry& entry, CUdeviceptr* out, size_t bytes, CUstream h
     if (bytes == 0) return CUDA_SUCCESS;
     const bool captured = stream->capture != nullptr;
     uint64_t address = 0;
-    if (const CUresult full = reserve(bytes, !captured, &address); full != CUDA_SUCCESS) return full;
+    if (const CUresult full = reserve(bytes, !captured, &address); full != CUDA_SUCCESS)
+        return full;
     Work work = AllocWork{address, bytes};
     const Route route = route_work(*stream, std::move(work));
     if (route.kind == Route::refused) {
@@ -56,7 +57,8 @@ CUresult allocate_async(Entry& entry, CUdeviceptr* out, size_t bytes, CUstream h
         return route.code;
     }
     *out = address;
-    return route.kind == Route::recorded ? CUDA_SUCCESS : submit(entry, *stream, AllocWork{address, bytes});
+    return route.kind == Route::recorded ? CUDA_SUCCESS
+                                         : submit(entry, *stream, AllocWork{address, bytes});
 }
 
 bool is_plain_allocation(uint64_t address) {
@@ -72,7 +74,8 @@ CUresult free_async(Entry& entry, uint64_t address, CUstream handle) {
     Work work = FreeWork{address};
     const Route route = route_work(*stream, std::move(work));
     if (route.kind != Route::run) return route.code;
-    if (free_graph_memory(address) || begin_free(address)) return submit(entry, *stream, FreeWork{address});
+    if (free_graph_memory(address) || begin_free(address))
+        return submit(entry, *stream, FreeWork{address});
     if (!is_plain_allocation(address)) return CUDA_ERROR_INVALID_VALUE;
     mark_closing(address);
     return submit(entry, *stream, FreeWork{address});
@@ -82,11 +85,18 @@ CUresult read_attribute(const Pool& pool, CUmemPool_attribute attribute, void* v
     auto* wide = static_cast<cuuint64_t*>(value);
     auto* narrow = static_cast<int*>(value);
     switch (attribute) {
-        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: *narrow = pool.reuse[0]; return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: *narrow = pool.reuse[1]; return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: *narrow = pool.reuse[2]; return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+            *narrow = pool.reuse[0];
+            return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+            *narrow = pool.reuse[1];
+            return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+            *narrow = pool.reuse[2];
+            return CUDA_SUCCESS;
         case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *wide = pool.release_threshold; return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:  // freed memory goes back at once: reserved is used
+        case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:  // freed memory goes back at once: reserved is
+                                                    // used
         case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: *wide = pool_bytes(false); return CUDA_SUCCESS;
         case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
         case CU_MEMPOOL_ATTR_USED_MEM_HIGH: *wide = pool_bytes(true); return CUDA_SUCCESS;
@@ -98,9 +108,15 @@ CUresult write_attribute(Pool& pool, CUmemPool_attribute attribute, const void* 
     const auto* wide = static_cast<const cuuint64_t*>(value);
     const auto* narrow = static_cast<const int*>(value);
     switch (attribute) {
-        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: pool.reuse[0] = *narrow; return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: pool.reuse[1] = *narrow; return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: pool.reuse[2] = *narrow; return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+            pool.reuse[0] = *narrow;
+            return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+            pool.reuse[1] = *narrow;
+            return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+            pool.reuse[2] = *narrow;
+            return CUDA_SUCCESS;
         case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: pool.release_threshold = *wide; return CUDA_SUCCESS;
         case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
         case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
@@ -127,9 +143,11 @@ LOWGRAPH_API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream s
     return allocate_async(entry, out, bytes, stream);
 }
 
-LOWGRAPH_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool, CUstream stream) {
+LOWGRAPH_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool,
+                                              CUstream stream) {
     LOWGRAPH_ENTRY(context);
-    return find_pool(pool) != nullptr ? allocate_async(entry, out, bytes, stream) : CUDA_ERROR_INVALID_VALUE;
+    return find_pool(pool) != nullptr ? allocate_async(entry, out, bytes, stream)
+                                      : CUDA_ERROR_INVALID_VALUE;
 }
 
 LOWGRAPH_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
@@ -160,7 +178,8 @@ LOWGRAPH_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* p
     LOWGRAPH_ENTRY(driver);
     if (out == nullptr || props == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const bool plain = props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
-                       props->location.type == CU_MEM_LOCATION_TYPE_DEVICE && props->location.id == 0;
+                       props->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                       props->location.id == 0;
     if (!plain) return CUDA_ERROR_INVALID_VALUE;
     if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
     pools().made.push_back(std::make_unique<Pool>());
@@ -177,16 +196,20 @@ LOWGRAPH_API CUresult cuMemPoolDestroy(CUmemoryPool handle) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+LOWGRAPH_API CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                            void* value) {
     LOWGRAPH_ENTRY(driver);
     const Pool* pool = find_pool(handle);
-    return pool != nullptr && value != nullptr ? read_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
+    return pool != nullptr && value != nullptr ? read_attribute(*pool, attribute, value)
+                                               : CUDA_ERROR_INVALID_VALUE;
 }
 
-LOWGRAPH_API CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+LOWGRAPH_API CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                            void* value) {
     LOWGRAPH_ENTRY(driver);
     Pool* pool = find_pool(handle);
-    return pool != nullptr && value != nullptr ? write_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
+    return pool != nullptr && value != nullptr ? write_attribute(*pool, attribute, value)
+                                               : CUDA_ERROR_INVALID_VALUE;
 }
 
 // Freed memory is never kept: there is nothing to trim.
@@ -196,10 +219,12 @@ LOWGRAPH_API CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
     return find_pool(handle) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-LOWGRAPH_API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* location) {
+LOWGRAPH_API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle,
+                                         CUmemLocation* location) {
     LOWGRAPH_ENTRY(driver);
     const bool good = flags != nullptr && location != nullptr && find_pool(handle) != nullptr;
-    if (!good || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (!good || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id != 0)
+        return CUDA_ERROR_INVALID_VALUE;
     *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     return CUDA_SUCCESS;
 }

@@ -9,7 +9,8 @@ using namespace lowgraph;
 namespace {
 
 CUresult create(CUstream* out, unsigned flags, int priority) {
-    if (out == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (out == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
     *out = reinterpret_cast<CUstream>(&create_stream(flags, priority));
     return CUDA_SUCCESS;
 }
@@ -29,7 +30,8 @@ LOWGRAPH_API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, 
 LOWGRAPH_API CUresult cuStreamDestroy_v2(CUstream handle) {
     LOWGRAPH_ENTRY(context);
     Stream* stream = find_stream(handle);
-    if (stream == nullptr || stream->is_legacy || stream->is_per_thread) return CUDA_ERROR_INVALID_HANDLE;
+    if (stream == nullptr || stream->is_legacy || stream->is_per_thread)
+        return CUDA_ERROR_INVALID_HANDLE;
     destroy_stream(*stream);
     return CUDA_SUCCESS;
 }
@@ -38,7 +40,8 @@ LOWGRAPH_API CUresult cuStreamSynchronize(CUstream handle) {
     LOWGRAPH_ENTRY(context);
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult refused = guard_stream_wait(*stream, false); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_stream_wait(*stream, false); refused != CUDA_SUCCESS)
+        return refused;
     // The legacy stream's end is behind all blocking streams, as its next work would be.
     const Ticket last = stream->is_legacy ? enqueue(*stream, EmptyWork{}) : stream->last;
     finish(last, entry.lock());
@@ -49,7 +52,8 @@ LOWGRAPH_API CUresult cuStreamQuery(CUstream handle) {
     LOWGRAPH_ENTRY(context);
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult refused = guard_stream_wait(*stream, true); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_stream_wait(*stream, true); refused != CUDA_SUCCESS)
+        return refused;
     if (!is_done(stream->last)) return CUDA_ERROR_NOT_READY;
     if (!stream->is_legacy) return CUDA_SUCCESS;
     for (const Stream* other : live_streams())

@@ -7,7 +7,8 @@
 namespace lowgraph {
 
 CUresult read_attribute(const Function& function, CUfunction_attribute attribute, int* value) {
-    if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+    if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
     const KernelEntry& entry = *function.entry;
     *value = 0;
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
@@ -16,13 +17,15 @@ CUresult read_attribute(const Function& function, CUfunction_attribute attribute
         *value = static_cast<int>(entry.static_shared);
     else if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         *value = static_cast<int>(function.max_dynamic_shared.value_or(default_shared_limit));
-    else if (attribute == CU_FUNC_ATTRIBUTE_PTX_VERSION || attribute == CU_FUNC_ATTRIBUTE_BINARY_VERSION)
+    else if (attribute == CU_FUNC_ATTRIBUTE_PTX_VERSION ||
+             attribute == CU_FUNC_ATTRIBUTE_BINARY_VERSION)
         *value = 10 * device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     return CUDA_SUCCESS;
 }
 
 CUresult write_attribute(Function& function, CUfunction_attribute attribute, int value) {
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;  // preferences
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        return CUDA_SUCCESS;  // preferences
     const int most = shared_limit - static_cast<int>(function.entry->static_shared);
     if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
     function.max_dynamic_shared = static_cast<unsigned>(value);
@@ -31,7 +34,8 @@ CUresult write_attribute(Function& function, CUfunction_attribute attribute, int
 
 CUresult read_parameter(const Function& function, size_t index, size_t* offset, size_t* size) {
     const KernelEntry& entry = *function.entry;
-    if (offset == nullptr || index >= static_cast<size_t>(entry.param_count)) return CUDA_ERROR_INVALID_VALUE;
+    if (offset == nullptr || index >= static_cast<size_t>(entry.param_count))
+        return CUDA_ERROR_INVALID_VALUE;
     *offset = entry.offsets[index];
     if (size != nullptr) *size = entry.sizes[index];
     return CUDA_SUCCESS;

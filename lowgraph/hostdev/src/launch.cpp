@@ -28,7 +28,8 @@ bool cluster_fits(const KernelWork& work) {
     if (cluster == Dim3{0, 0, 0}) return true;
     if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0) return false;
     if (volume(cluster) > max_cluster_blocks) return false;
-    return work.grid.x % cluster.x == 0 && work.grid.y % cluster.y == 0 && work.grid.z % cluster.z == 0;
+    return work.grid.x % cluster.x == 0 && work.grid.y % cluster.y == 0 &&
+           work.grid.z % cluster.z == 0;
 }
 
 // The packed buffer of `extra`: pairs of a key and its value, ended by CU_LAUNCH_PARAM_END.
@@ -37,7 +38,8 @@ CUresult unpack_buffer(void** extra, std::vector<std::byte>* args) {
     size_t size = 0;
     for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
         if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[1];
-        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const size_t*>(extra[1]);
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *static_cast<const size_t*>(extra[1]);
         else return CUDA_ERROR_INVALID_VALUE;
     }
     if (buffer == nullptr || size < args->size()) return CUDA_ERROR_INVALID_VALUE;
@@ -61,7 +63,8 @@ CUresult check_launch(const KernelWork& work) {
     return CUDA_SUCCESS;
 }
 
-CUresult pack_arguments(const Function& function, void** params, void** extra, std::vector<std::byte>* args) {
+CUresult pack_arguments(const Function& function, void** params, void** extra,
+                        std::vector<std::byte>* args) {
     const KernelEntry& entry = *function.entry;
     args->assign(function.arg_bytes(), std::byte{0});
     if (params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -77,7 +80,8 @@ int resident_blocks(const Function& function, int block_threads, size_t dynamic_
     const int warps = (block_threads + 31) / 32;
     const int by_threads = threads_per_multiprocessor / (warps * 32);
     const size_t shared = function.entry->static_shared + dynamic_shared;
-    const size_t by_shared = shared == 0 ? blocks_per_multiprocessor : shared_per_multiprocessor / shared;
+    const size_t by_shared =
+        shared == 0 ? blocks_per_multiprocessor : shared_per_multiprocessor / shared;
     const size_t most = std::min<size_t>(by_shared, blocks_per_multiprocessor);
     return std::min(by_threads, static_cast<int>(most));
 }

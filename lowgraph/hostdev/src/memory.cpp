@@ -12,7 +12,8 @@
 namespace lowgraph {
 namespace {
 
-constexpr size_t largest_poisoned = size_t{1} << 30;  // filling more would commit a test's whole RAM
+constexpr size_t largest_poisoned = size_t{1}
+                                    << 30;  // filling more would commit a test's whole RAM
 constexpr size_t dead_kept = 16384;
 
 void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -25,7 +26,8 @@ size_t default_size() {
 // Address space costs nothing, but may be limited (ulimit -v): take what there is.
 void make_reservation(Tables& all) {
     for (uint64_t bytes = uint64_t{1} << 42; bytes >= uint64_t{1} << 30; bytes /= 2) {
-        void* start = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* start =
+            mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (start == MAP_FAILED) continue;
         all.base = reinterpret_cast<uint64_t>(start);
         all.end = all.base + bytes;
@@ -182,7 +184,8 @@ CUresult commit(uint64_t address) {
     Region* region = region_at(address);
     if (region == nullptr || region->address != address) return CUDA_ERROR_INVALID_VALUE;
     // A stream-ordered free may be queued already: the memory still appears, for the work between.
-    const bool waiting = region->state == RegionState::reserved || region->state == RegionState::closing;
+    const bool waiting =
+        region->state == RegionState::reserved || region->state == RegionState::closing;
     if (!waiting) return CUDA_ERROR_INVALID_VALUE;
     if (region->of_graph && !charge(all, *region)) return CUDA_ERROR_OUT_OF_MEMORY;
     if (!map_pages(*region)) {
@@ -223,7 +226,8 @@ void abandon(uint64_t address) {
 bool begin_free(uint64_t address) {
     const TableLock hold(tables().lock);
     Region* region = region_at(address);
-    if (region == nullptr || region->address != address || region->kind != RegionKind::pool) return false;
+    if (region == nullptr || region->address != address || region->kind != RegionKind::pool)
+        return false;
     const bool open = region->state == RegionState::live ||
                       (region->state == RegionState::reserved && !region->of_graph);
     if (open) region->state = RegionState::closing;

@@ -5,7 +5,8 @@
 // float format), as do the bytes between the first mapped page's start and the address.
 //   caught at once (fault 700): any access to a guard page, to freed or never allocated memory, and
 //     to the whole pages inside a freed slice;
-//   caught at the end of the kernel: a write into slack behind an allocation or a slice, or into the
+//   caught at the end of the kernel: a write into slack behind an allocation or a slice, or into
+//   the
 //     part of a freed slice that shares a page with a live one;
 //   caught at a free or a context synchronize: a write into the slack before an allocation;
 //   not caught, but seen as NaN: a read of slack or of a freed slice's shared page.
@@ -28,7 +29,7 @@ enum class RegionState {
 
 struct Region {
     uint64_t address = 0;
-    size_t bytes = 0;   // as asked for
+    size_t bytes = 0;    // as asked for
     uint64_t pages = 0;  // start of the mapped pages, 0 for memory that is not ours
     size_t mapped = 0;
     RegionKind kind = RegionKind::device;
@@ -36,13 +37,13 @@ struct Region {
     uint64_t id = 0;
     unsigned flags = 0;     // of cuMemHostAlloc / cuMemHostRegister
     bool of_graph = false;  // an alloc node's address: comes and goes with each launch
-    std::string name;    // of a module's global
+    std::string name;       // of a module's global
 };
 
 // ---- allocations (OUT_OF_MEMORY when the settable size is used up) ----
 CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, uint64_t* address);
-// An address only, for an alloc that comes later: on a stream (`charged` now), or at each launch of a
-// graph (charged by commit; the address stays reserved until abandon).
+// An address only, for an alloc that comes later: on a stream (`charged` now), or at each launch of
+// a graph (charged by commit; the address stays reserved until abandon).
 CUresult reserve(size_t bytes, bool charged, uint64_t* address);
 CUresult commit(uint64_t address);   // the alloc is reached: memory appears
 CUresult release(uint64_t address);  // the free is reached: memory goes, the pointer becomes stale
@@ -55,10 +56,10 @@ void unregister_global(uint64_t address);
 
 // The live region holding all of [address, address + bytes), copied out; false: there is none.
 bool find_region(uint64_t address, size_t bytes, Region* region);
-bool begin_free(uint64_t address);  // marks a live pool allocation `closing`; false: it is none
-void mark_closing(uint64_t address);     // the same for a plain allocation that is freed on a stream
-CUmemorytype memory_type(uint64_t address);        // of unified addressing; pageable counts as host
-bool is_pinned(uint64_t address, size_t bytes);    // false: pageable
+bool begin_free(uint64_t address);    // marks a live pool allocation `closing`; false: it is none
+void mark_closing(uint64_t address);  // the same for a plain allocation that is freed on a stream
+CUmemorytype memory_type(uint64_t address);      // of unified addressing; pageable counts as host
+bool is_pinned(uint64_t address, size_t bytes);  // false: pageable
 
 // ---- the device's size ----
 void set_memory_size(size_t bytes);

@@ -67,7 +67,8 @@ void mark_closing(uint64_t address) {
 CUmemorytype memory_type(uint64_t address) {
     const TableLock hold(tables().lock);
     const Region* region = region_at(address);
-    if (region == nullptr) return in_device_memory(address) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    if (region == nullptr)
+        return in_device_memory(address) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
     const bool host = region->kind == RegionKind::host || region->kind == RegionKind::registered;
     return host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }

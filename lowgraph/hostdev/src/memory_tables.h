@@ -10,7 +10,9 @@ namespace lowgraph {
 constexpr uint64_t alignment = 256;
 constexpr uint64_t page_bytes = 4096;
 
-constexpr uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
 constexpr uint64_t round_down(uint64_t value, uint64_t unit) { return value / unit * unit; }
 
 struct Slice {
@@ -46,12 +48,12 @@ Tables& tables();  // leaked: a kernel may fault while the process is being torn
 using TableLock = std::lock_guard<std::mutex>;
 
 // Helpers; the caller holds the tables' lock.
-Region* region_at(uint64_t address);                         // dead ones too; null: none covers it
+Region* region_at(uint64_t address);  // dead ones too; null: none covers it
 Region* live_region(uint64_t address, size_t bytes);
-bool is_mapped(const Region& region);                        // ours, and readable now
+bool is_mapped(const Region& region);  // ours, and readable now
 void write_canary(uint64_t from, uint64_t to);
-void drop_slices(uint64_t from, uint64_t to);                // opens the pages of the free ones
-bool protect(uint64_t from, uint64_t to, bool accessible);   // the whole pages inside
+void drop_slices(uint64_t from, uint64_t to);               // opens the pages of the free ones
+bool protect(uint64_t from, uint64_t to, bool accessible);  // the whole pages inside
 std::string describe(uint64_t address);
 
 }  // namespace lowgraph

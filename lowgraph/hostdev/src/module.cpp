@@ -18,7 +18,8 @@ namespace {
 
 struct Table {
     std::unordered_map<const Module*, std::unique_ptr<Module>> modules;
-    std::unordered_map<const Function*, std::unique_ptr<Function>> functions;  // of unloaded ones too
+    std::unordered_map<const Function*, std::unique_ptr<Function>>
+        functions;  // of unloaded ones too
 };
 
 Table& table() {
@@ -51,7 +52,8 @@ void* open_image(const void* image, size_t bytes, int* file) {
     if (write_all(*file, static_cast<const char*>(image), bytes)) {
         make_self_global();
         // With the process's number instead of "self", a debugger finds the image too.
-        const std::string path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(*file);
+        const std::string path =
+            "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(*file);
         library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     }
     if (library == nullptr) close(*file);

@@ -21,17 +21,19 @@ struct Function {
     std::string name;
     Module* module = nullptr;  // null: its module was unloaded
     const KernelEntry* entry = nullptr;
-    std::optional<unsigned> max_dynamic_shared;  // set by cuFuncSetAttribute; else the default holds
+    std::optional<unsigned>
+        max_dynamic_shared;  // set by cuFuncSetAttribute; else the default holds
     bool resident = false;
 
     size_t arg_bytes() const;  // all parameters at their offsets
 };
 
-// INVALID_IMAGE for what is no image at all, NO_BINARY_FOR_GPU for a GPU's cubin, fat binary or PTX.
+// INVALID_IMAGE for what is no image at all, NO_BINARY_FOR_GPU for a GPU's cubin, fat binary or
+// PTX.
 CUresult load_module(const void* image, Module** module);
-bool read_image_file(const char* path, std::string* image);  // false: it cannot be read
-void unload_module(Module& module);        // nothing may be in flight
-Module* find_module(CUmodule handle);      // null: not a loaded module
+bool read_image_file(const char* path, std::string* image);       // false: it cannot be read
+void unload_module(Module& module);                               // nothing may be in flight
+Module* find_module(CUmodule handle);                             // null: not a loaded module
 Function* get_function(Module& module, const std::string& name);  // null: no such kernel
 std::vector<std::string> kernel_names(const Module& module);      // sorted
 // A __device__ or __constant__ variable; false: there is none of that name.
@@ -40,6 +42,6 @@ Function* find_function(CUfunction handle);  // null: not a kernel of a loaded m
 CUresult read_attribute(const Function& function, CUfunction_attribute attribute, int* value);
 CUresult write_attribute(Function& function, CUfunction_attribute attribute, int value);
 CUresult read_parameter(const Function& function, size_t index, size_t* offset, size_t* size);
-void destroy_modules();                      // context teardown
+void destroy_modules();  // context teardown
 
 }  // namespace lowgraph

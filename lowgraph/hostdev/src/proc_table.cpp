@@ -30,16 +30,19 @@ void search(std::span<const ProcEntry> rows, const char* name, int version, Answ
 
 Answer look_up(const char* name, int version) {
     Answer answer;
-    for (const auto rows : {device_procs(), memory_procs(), work_procs(), library_procs(), capture_procs(), graph_procs()})
+    for (const auto rows : {device_procs(), memory_procs(), work_procs(), library_procs(),
+                            capture_procs(), graph_procs()})
         search(rows, name, version, &answer);
     return answer;
 }
 
-constexpr cuuint64_t known_flags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+constexpr cuuint64_t known_flags =
+    CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
 CUresult find(const char* name, void** out, int version, cuuint64_t flags, Answer* answer) {
     const bool both = (flags & known_flags) == known_flags;
-    if (name == nullptr || out == nullptr || version > driver_version || (flags & ~known_flags) != 0 || both)
+    if (name == nullptr || out == nullptr || version > driver_version ||
+        (flags & ~known_flags) != 0 || both)
         return CUDA_ERROR_INVALID_VALUE;
     *answer = look_up(name, version);
     const bool per_thread = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
@@ -51,7 +54,8 @@ CUresult find(const char* name, void** out, int version, cuuint64_t flags, Answe
 }  // namespace
 
 // What a real driver answers (recorded): success and a null pointer for a name that is not found.
-LOWGRAPH_API CUresult cuGetProcAddress_v2(const char* name, void** out, int version, cuuint64_t flags,
+LOWGRAPH_API CUresult cuGetProcAddress_v2(const char* name, void** out, int version,
+                                          cuuint64_t flags,
                                           CUdriverProcAddressQueryResult* status) {
     LOWGRAPH_ENTRY(nothing);
     Answer answer;
@@ -60,7 +64,8 @@ LOWGRAPH_API CUresult cuGetProcAddress_v2(const char* name, void** out, int vers
     return code;
 }
 
-LOWGRAPH_API CUresult cuGetProcAddress(const char* name, void** out, int version, cuuint64_t flags) {
+LOWGRAPH_API CUresult cuGetProcAddress(const char* name, void** out, int version,
+                                       cuuint64_t flags) {
     LOWGRAPH_ENTRY(nothing);
     Answer answer;
     const CUresult code = find(name, out, version, flags, &answer);

@@ -12,7 +12,8 @@
 namespace lowgraph {
 namespace {
 
-// Enough for a host function that waits for another stream's work; kernels share the engine's workers.
+// Enough for a host function that waits for another stream's work; kernels share the engine's
+// workers.
 constexpr int executor_threads = 4;
 
 struct Orphan {
@@ -23,9 +24,9 @@ struct Orphan {
 struct Queue {
     std::deque<Ticket> ready;
     std::condition_variable work_ready, work_done;
-    size_t in_flight = 0;          // queued or running
-    Ticket barrier;                // the newest enqueue_barrier
-    std::vector<Orphan> orphans;   // unfinished work of destroyed streams
+    size_t in_flight = 0;         // queued or running
+    Ticket barrier;               // the newest enqueue_barrier
+    std::vector<Orphan> orphans;  // unfinished work of destroyed streams
     bool started = false;
     bool blocking = false;
 };
@@ -70,7 +71,8 @@ void reach_record(const RecordWork& record, const Op* op) {
 
 void run_op(const Ticket& op, Lock& lock) {
     if (context_error() != CUDA_SUCCESS) return;  // nothing runs any more in a broken context
-    if (const auto* record = std::get_if<RecordWork>(&op->work)) return reach_record(*record, op.get());
+    if (const auto* record = std::get_if<RecordWork>(&op->work))
+        return reach_record(*record, op.get());
     if (!op->action && std::holds_alternative<EmptyWork>(op->work)) return;
     lock.unlock();
     const CUresult code = op->action ? op->action() : run_work(op->work);
@@ -123,7 +125,9 @@ void wait_for_implicit_order(const Ticket& op, const Stream& stream) {
 
 }  // namespace
 
-Ticket enqueue(Stream& stream, Work&& work) { return enqueue_after(stream, std::move(work), nullptr); }
+Ticket enqueue(Stream& stream, Work&& work) {
+    return enqueue_after(stream, std::move(work), nullptr);
+}
 
 Ticket enqueue_after(Stream& stream, Work&& work, const Ticket& also) {
     auto op = std::make_shared<Op>();

@@ -13,7 +13,7 @@ struct Op {
     std::function<CUresult()> action;  // set: run this instead of `work`
     std::vector<std::byte> staging;    // bytes of a pageable source, taken when the copy was issued
     std::vector<Ticket> followers;
-    unsigned missing = 0;              // unfinished ops that it waits for
+    unsigned missing = 0;  // unfinished ops that it waits for
     bool done = false;
 };
 
@@ -29,7 +29,8 @@ Ticket enqueue_barrier(std::function<CUresult()> action);
 // What an entry point does with work that runs: enqueue, wait if the device is set to blocking;
 // returns the context's error, so that in blocking mode a fault is reported by its own call.
 CUresult submit(Entry& entry, Stream& stream, Work&& work);
-// The way of every piece of work that is offered to a stream: run, recorded by a capture, or refused.
+// The way of every piece of work that is offered to a stream: run, recorded by a capture, or
+// refused.
 CUresult offer(Entry& entry, Stream& stream, Work&& work);
 CUresult settle(Entry& entry, const Ticket& ticket);  // submit's second half
 

@@ -23,7 +23,8 @@ CUresult run(const EmptyWork&) { return CUDA_SUCCESS; }
 CUresult run(const KernelWork& work) {
     const Function& function = *work.function;
     if (function.module == nullptr)
-        return fail(CUDA_ERROR_ILLEGAL_ADDRESS, "kernel '" + function.name + "' ran after its module was unloaded");
+        return fail(CUDA_ERROR_ILLEGAL_ADDRESS,
+                    "kernel '" + function.name + "' ran after its module was unloaded");
     const KernelEntry& entry = *function.entry;
     std::vector<void*> params(static_cast<size_t>(entry.param_count));
     for (size_t i = 0; i < params.size(); ++i)
@@ -54,7 +55,8 @@ void copy_rows(const Extent& dst, const Extent& src, const CopyWork& work) {
     for (size_t slice = 0; slice < work.depth; ++slice)
         for (size_t row = 0; row < work.height; ++row) {
             auto* to = reinterpret_cast<void*>(dst.start + (slice * dst.rows + row) * dst.pitch);
-            const auto* from = reinterpret_cast<const void*>(src.start + (slice * src.rows + row) * src.pitch);
+            const auto* from =
+                reinterpret_cast<const void*>(src.start + (slice * src.rows + row) * src.pitch);
             std::memmove(to, from, work.width);
         }
 }
@@ -112,7 +114,8 @@ CUresult run(const WaitWork&) { return CUDA_SUCCESS; }  // the wait is the op's 
 
 CUresult run(const AllocWork& work) {
     const CUresult code = commit(work.address);
-    return code == CUDA_SUCCESS ? code : fail(code, "memory for a stream-ordered allocation is used up");
+    return code == CUDA_SUCCESS ? code
+                                : fail(code, "memory for a stream-ordered allocation is used up");
 }
 
 CUresult run(const FreeWork& work) {
@@ -120,7 +123,9 @@ CUresult run(const FreeWork& work) {
     return code == CUDA_SUCCESS ? code : fail(code, "a stream-ordered free found its memory freed");
 }
 
-CUresult run(const ChildWork&) { return CUDA_ERROR_NOT_SUPPORTED; }  // images hold children flattened
+CUresult run(const ChildWork&) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+}  // images hold children flattened
 
 CUresult run(const ImageWork& work) { return run_image(*work.image); }
 

@@ -1,5 +1,5 @@
-// Slices: named parts of an allocation, told by `annotate`. A freed slice is poisoned with 0xFF, its
-// whole pages refuse access, and what shares a page with live memory is checked like a canary.
+// Slices: named parts of an allocation, told by `annotate`. A freed slice is poisoned with 0xFF,
+// its whole pages refuse access, and what shares a page with live memory is checked like a canary.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -116,7 +116,8 @@ bool annotate(uint64_t address, size_t bytes, int state, const char* name) {
         write_canary(stop, slice.end);
     } else {
         std::memset(bytes_at(address), 0xFF, slice.end - address);
-        protect(address, slice.end, false);  // refused (too many mappings): poison and checks remain
+        protect(address, slice.end,
+                false);  // refused (too many mappings): poison and checks remain
     }
     all.slices[address] = std::move(slice);
     return true;
@@ -128,8 +129,10 @@ bool check_access(uint64_t address, size_t bytes, std::string* text) {
     if (bytes == 0) return true;
     const Region* region = live_region(address, bytes);
     if (region == nullptr) {
-        const bool foreign = address < all.base || address >= all.end;  // pageable memory: the caller's care
-        if (!foreign) *text = describe(region_at(address) != nullptr ? address + bytes - 1 : address);
+        const bool foreign =
+            address < all.base || address >= all.end;  // pageable memory: the caller's care
+        if (!foreign)
+            *text = describe(region_at(address) != nullptr ? address + bytes - 1 : address);
         return foreign;
     }
     if (region->pages != 0 && !is_mapped(*region)) {

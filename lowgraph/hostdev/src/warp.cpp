@@ -9,22 +9,6 @@ void Warp::reset(uint32_t lanes) {
     same_mask_ = true;
 }
 
-bool Warp::arrive(uint32_t lane, uint32_t mask, uint64_t value, uint32_t source) {
-    const uint32_t bit = 1u << lane;
-    if (at_operation == 0) {
-        common_mask_ = mask;
-        same_mask_ = true;
-    } else if (mask != common_mask_) {
-        same_mask_ = false;
-    }
-    value_[lane] = value;
-    mask_[lane] = mask;
-    source_[lane] = static_cast<uint8_t>(source);
-    votes_ = source == vote ? votes_ | bit : votes_ & ~bit;
-    at_operation |= bit;
-    return complete(mask);
-}
-
 void Warp::leave(uint32_t lane) {
     returned |= 1u << lane;
     // Operations with different masks can wait at the same time; each may have lacked this lane
@@ -39,15 +23,15 @@ void Warp::leave(uint32_t lane) {
 // An operation is complete when every lane of its mask that has not returned waits with that same
 // mask.
 bool Warp::complete(uint32_t mask) {
-    const uint32_t needed = mask & exist & ~returned;
-    if ((at_operation & needed) != needed) return false;
+    const uint32_t lanes = needed(mask);
+    if ((lanes & ~at_operation) != 0) return false;
     if (!same_mask_) {
-        for (uint32_t rest = needed; rest != 0; rest &= rest - 1) {
+        for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
             if (mask_[__builtin_ctz(rest)] != mask) return false;
         }
     }
-    deliver(needed);
-    at_operation &= ~needed;
+    deliver(lanes);
+    at_operation &= ~lanes;
     return true;
 }
 

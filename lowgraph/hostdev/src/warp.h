@@ -19,12 +19,23 @@ struct Warp {
 
     // A lane comes to an operation of the lanes in mask. True: it was the last one, all have their
     // results.
-    bool arrive(uint32_t lane, uint32_t mask, uint64_t value, uint32_t source);
+    bool arrive(uint32_t lane, uint32_t mask, uint64_t value, uint32_t source) {
+        const uint32_t bit = 1u << lane;
+        same_mask_ = at_operation == 0 || (same_mask_ && mask == common_mask_);
+        common_mask_ = mask;
+        value_[lane] = value;
+        mask_[lane] = mask;
+        source_[lane] = static_cast<uint8_t>(source);
+        votes_ = source == vote ? votes_ | bit : votes_ & ~bit;
+        at_operation |= bit;
+        return (needed(mask) & ~at_operation) == 0 && complete(mask);
+    }
     // A lane has returned: the operations that waited only for it complete.
     void leave(uint32_t lane);
     uint32_t mask_of(uint32_t lane) const { return mask_[lane]; }
 
 private:
+    uint32_t needed(uint32_t mask) const { return mask & exist & ~returned; }
     bool complete(uint32_t mask);
     void deliver(uint32_t lanes);
 

@@ -1,0 +1,49 @@
+"""The reference pages name everything that the code has."""
+
+from __future__ import annotations
+
+import re
+
+from lowgraph import errors
+from tests.packaging.tree import ROOT, files
+
+# `os.environ["X"]`, `os.environ.get("X")`, `getenv("X")`; and a name of ours kept in a constant.
+READ = re.compile(r'(?:environ(?:\.get\(|\[)|getenv\()\s*"(\w+)"')
+OURS = re.compile(r'^_?[A-Z_]+ = "(LOWGRAPH_\w+)"', re.MULTILINE)
+DOCUMENTED = re.compile(r"^\| `([A-Z_]+)`", re.MULTILINE)
+
+
+def _page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def test_errors_page_lists_every_public_class() -> None:
+    listed = set(re.findall(r"^\| `(\w+)`", _page("errors.md"), re.MULTILINE))
+    assert listed == set(errors.__all__)
+
+
+def test_every_error_has_a_remedy() -> None:
+    for row in re.findall(r"^\| `\w+`.*$", _page("errors.md"), re.MULTILINE):
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert len(cells) == 3, row
+        assert all(cells), row
+
+
+def _variables_read() -> dict[str, str]:
+    """Variables that the code reads from its environment, and one file that does."""
+    found: dict[str, str] = {}
+    for path in files("lowgraph", "tools", suffixes={".py", ".cpp", ".h"}):
+        text = path.read_text(encoding="utf-8")
+        constants = OURS.findall(text) if "environ" in text else []
+        found.update(dict.fromkeys(READ.findall(text) + constants, path.name))
+    return found
+
+
+def test_environment_page_lists_every_variable() -> None:
+    documented = set(DOCUMENTED.findall(_page("environment.md")))
+    read = _variables_read()
+    assert set(read) <= documented, {name: read[name] for name in set(read) - documented}
+
+
+def test_environment_page_lists_nothing_unread() -> None:
+    assert set(DOCUMENTED.findall(_page("environment.md"))) <= set(_variables_read())

@@ -1,0 +1,37 @@
+"""Every scenario, in the order of their recording, and those the host device does not do yet."""
+
+from __future__ import annotations
+
+from tests.traces import (
+    scenarios_calls,
+    scenarios_events,
+    scenarios_faults,
+    scenarios_forks,
+    scenarios_graphs,
+    scenarios_threads,
+    scenarios_update,
+)
+from tests.traces.scenario import Scenario
+
+MODULES = (
+    scenarios_calls,
+    scenarios_threads,
+    scenarios_events,
+    scenarios_forks,
+    scenarios_graphs,
+    scenarios_update,
+    scenarios_faults,
+)
+
+
+def runs() -> dict[str, tuple[Scenario, str]]:
+    """Each run's key with its scenario and mode."""
+    found: dict[str, tuple[Scenario, str]] = {}
+    for module in MODULES:
+        for scenario in module.SCENARIOS:
+            for mode in scenario.modes:
+                key = scenario.key(mode)
+                if key in found:
+                    raise ValueError(f"two scenarios are called {key!r}")
+                found[key] = (scenario, mode)
+    return found

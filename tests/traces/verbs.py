@@ -1,0 +1,18 @@
+"""All verbs, and the step that calls one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.traces import verbs_capture, verbs_work
+from tests.traces.world import World
+
+VERBS = {**verbs_work.VERBS, **verbs_capture.VERBS}
+
+
+def perform(world: World, step: str) -> tuple[int, Any]:
+    """Make one step's call, on the second thread if it begins with `@`: (code, extra)."""
+    verb, *arguments = step.removeprefix("@").split()
+    if step.startswith("@"):
+        return world.other.submit(VERBS[verb], world, *arguments).result()
+    return VERBS[verb](world, *arguments)

@@ -1,0 +1,146 @@
+"""The objects of one scenario run: streams, events, memory, graphs; made before it, freed after."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from cuda.bindings import driver as cu
+
+from lowgraph.driver import Device, gate
+from lowgraph.errors import DriverError
+
+HERE = Path(__file__).resolve().parent
+BYTES = 4096
+HOLD_SECONDS = 10
+STREAM_NAMES = ("s", "t", "u", "b")
+KERNELS = ("noop", "noop2", "hold", "stray_store", "cluster_size")
+
+
+def attempt(function: Callable[..., Any], *args: Any) -> tuple[int, Any]:
+    """Make a driver call through the gate: (code, results), the code being data here, no error.
+
+    Code -1: the driver lacks the function, or the bindings refused the call; results is the text.
+    """
+    try:
+        code, *results = gate.attempt(function, *args)
+    except DriverError as error:
+        return error.code, error.text
+    return int(code), results[0] if len(results) == 1 else tuple(results)
+
+
+class World:
+    """One scenario's objects on a device. `close` ends every capture and frees everything."""
+
+    def __init__(self, device: Device, image: bytes, mode: str) -> None:
+        self.device = device
+        self.image = image
+        self.mode = mode
+        self.module = gate.call(cu.cuModuleLoadData, image)
+        self.functions = {
+            name: gate.call(cu.cuModuleGetFunction, self.module, name.encode()) for name in KERNELS
+        }
+        for function in self.functions.values():
+            # A first launch loads the kernel and may wait for the device: for ever, behind `hold`.
+            gate.call(cu.cuFuncLoad, function)
+        flags = {name: 0 if name == "b" else 1 for name in STREAM_NAMES}
+        self.streams = {n: gate.call(cu.cuStreamCreate, flag) for n, flag in flags.items()}
+        self.fixed_streams = {"legacy": cu.CUstream(0), "per_thread": cu.CUstream(2)}
+        timing = {"e1": 2, "e2": 2, "e3": 2, "t1": 0, "t2": 0}
+        self.events = {n: gate.call(cu.cuEventCreate, flag) for n, flag in timing.items()}
+        self.buffers = [gate.call(cu.cuMemAlloc, BYTES) for _ in range(2)]
+        self.pinned = gate.call(cu.cuMemHostAlloc, BYTES, 2)
+        self.pageable = (ctypes.c_char * BYTES)()
+        self.flag = ctypes.c_int.from_address(int(self.pinned))
+        self.flag.value = 0
+        self.memory: dict[str, Any] = {}
+        self.graph_memory: dict[str, Any] = {}  # addresses of allocation nodes
+        self.host_memory: list[Any] = []
+        self.registered: int | None = None
+        self.graphs: dict[str, Any] = {}
+        self.execs: dict[str, Any] = {}
+        self.modules: dict[str, Any] = {}
+        self.keep: list[Any] = []  # host functions and argument storage, until the world closes
+        self.other = ThreadPoolExecutor(1, initializer=device.make_current)
+        self.watch: threading.Timer | None = None
+        self.stuck = False
+
+    def hold(self) -> int:
+        """Argument array of a kernel that waits for `flag`; let go of it if nobody else does."""
+        self.watch = threading.Timer(HOLD_SECONDS, self._let_go)
+        self.watch.start()
+        return self.pack(ctypes.c_void_p(int(self.pinned)))
+
+    def _let_go(self) -> None:
+        self.stuck = True
+        self.flag.value = 1
+
+    def release(self) -> None:
+        """Let held kernels end. Raises RuntimeError when a call had waited for them meanwhile."""
+        if self.watch is not None:
+            self.watch.cancel()
+        self.flag.value = 1
+        if self.stuck:
+            raise RuntimeError(f"a call waited {HOLD_SECONDS} s for a kernel held by the scenario")
+
+    def stream(self, name: str) -> Any:
+        """The handle of a named stream."""
+        return self.fixed_streams.get(name) or self.streams[name]
+
+    def status(self) -> list[int]:
+        """Capture status of s, t, u and b: 0 none, 1 active, 2 invalidated; -code on an error."""
+        found = []
+        for name in STREAM_NAMES:
+            if name not in self.streams:
+                found.append(0)
+                continue
+            code, value = attempt(cu.cuStreamIsCapturing, self.streams[name])
+            found.append(-code if code else int(value))
+        return found
+
+    def keep_graph(self, name: str, graph: Any) -> None:
+        """Name a graph; a graph that had the name before is freed when the world closes."""
+        if name in self.graphs:
+            self.graphs[f"{name}#{len(self.graphs)}"] = self.graphs[name]
+        self.graphs[name] = graph
+
+    def pack(self, *values: Any) -> int:
+        """Address of a kernel's argument array; the storage lives as long as the world."""
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        self.keep.append((values, pointers))
+        return ctypes.addressof(pointers)
+
+    def close(self) -> None:
+        """Release held kernels, end captures, free everything. Answers are not looked at:
+        after a fault every call fails, and that is what the scenario was for."""
+        if self.watch is not None:
+            self.watch.cancel()
+        self.flag.value = 1
+        self.other.shutdown(wait=True)
+        for handle in [*self.streams.values()] * 2:
+            code, status = attempt(cu.cuStreamIsCapturing, handle)
+            if code == 0 and int(status) != 0:
+                attempt(cu.cuStreamEndCapture, handle)
+        attempt(cu.cuCtxSynchronize)
+        releases = [
+            *((cu.cuGraphExecDestroy, handle) for handle in self.execs.values()),
+            *((cu.cuGraphDestroy, handle) for handle in self.graphs.values()),
+            *((cu.cuEventDestroy, handle) for handle in self.events.values()),
+            *((cu.cuStreamDestroy, handle) for handle in self.streams.values()),
+            *((cu.cuMemFree, address) for address in [*self.memory.values(), *self.buffers]),
+            *((cu.cuMemFreeHost, pointer) for pointer in [*self.host_memory, self.pinned]),
+            *((cu.cuModuleUnload, handle) for handle in [*self.modules.values(), self.module]),
+        ]
+        if self.registered is not None:
+            releases.append((cu.cuMemHostUnregister, self.registered))
+        for function, handle in releases:
+            attempt(function, handle)
+
+
+def module_image(device: Device) -> bytes:
+    """The scenarios' kernels, compiled for the device."""
+    return bytes(device.compile(HERE / "kernels.cu", [], {}))

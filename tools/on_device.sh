@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Tests, main job and trace recorder on a machine with a GPU, offline, from this checkout:
+#   tools/on_device.sh [RESULTS] [--bench] [--record] [--fast]
+# RESULTS (benchmarks/results): folder for the JSON files. --bench adds the benchmarks, --record
+# writes the driver's answers as tests/traces would hold them, --fast leaves out the tests.
+# PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
+set -uo pipefail
+
+cd "$(dirname "$0")/.." || exit 2
+results=benchmarks/results
+bench=no record=no tests=yes
+for word in "$@"; do
+    case $word in
+        --bench) bench=yes ;;
+        --record) record=yes ;;
+        --fast) tests=no ;;
+        -*) echo "unknown option $word" >&2; exit 2 ;;
+        *) results=$word ;;
+    esac
+done
+python=${PYTHON:-python3}
+mkdir -p "$results"
+results=$(cd "$results" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=()
+
+part() {  # part NAME COMMAND...: run it, note its failure, go on
+    local name=$1 start=$SECONDS
+    shift
+    printf '\n== %s\n' "$name"
+    "$@" || failed+=("$name")
+    printf -- '-- %s: %d s\n' "$name" $((SECONDS - start))
+}
+
+install_offline() {
+    local site=$scratch/site find='from lowgraph.kernels.source import kernels_folder as f; print(f())'
+    # Into a folder of its own, which is left off the path again: the tests run from the checkout.
+    if "$python" -m pip install -q --no-index --no-deps --no-build-isolation --no-compile \
+        --target "$site" . 2>"$scratch/log"; then
+        (cd "$scratch" && PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}" "$python" -c "$find")
+    else
+        tail -n 3 "$scratch/log"
+        echo "pip could not install it here; the checkout is used as it is"
+    fi
+}
+
+part "install" install_offline
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+part "environment" "$python" tools/environment.py "$results/environment.json"
+[ "$tests" = no ] || part "tests" "$python" -m pytest -q -m "gpu or both" --device cuda \
+    --junitxml "$results/tests.xml"
+part "main job" "$python" examples/train_small.py --device cuda --steps 2000 \
+    --json "$results/train_small.json"
+[ "$record" = no ] || part "traces" "$python" tests/traces/record.py --device cuda \
+    --out "$results/traces.json"
+[ "$bench" = no ] || part "benchmarks" "$python" -m lowgraph bench --json "$results/bench.json"
+part "stamp" "$python" tools/environment.py "$results/environment.json" --stamp "$results"
+
+printf '\n'
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'failed: %s\n' "${failed[@]}"
+    exit 1
+fi
+echo "all parts passed; results in $results"
