@@ -19,12 +19,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m deselects, so that it sees the mark given here
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what the chosen device is not meant for; a rig test without a mark runs on both."""
+    """Skip what the chosen device is not meant for; a device test without a mark is for both."""
     on_host = config.getoption("--device") == "host"
     foreign = "gpu" if on_host else "host"
     skip = pytest.mark.skip(reason=f"for the {'GPU' if on_host else 'host device'} only")
     for item in items:
+        marked = any(item.get_closest_marker(mark) for mark in ("host", "gpu", "both"))
+        if not marked and "device" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.both)
         if item.get_closest_marker(foreign) is not None:
             item.add_marker(skip)
 

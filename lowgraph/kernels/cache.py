@@ -20,10 +20,10 @@ _HEADER = len(_MAGIC) + hashlib.sha256().digest_size
 
 
 class ImageCache:
-    """Images below one folder, which the caller has made private (0700)."""
+    """Images in one folder, which the caller has checked to be this user's alone."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep entries in `folder`; it is made with the first entry."""
+        """Keep entries in `folder`; it is made (0700) when an entry is written and it is gone."""
         self.folder = folder
 
     def read(self, name: str) -> bytes | None:

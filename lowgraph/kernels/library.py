@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lowgraph.driver import Device, module
 from lowgraph.errors import KernelSourceError, ModuleLoadDuringCapture
+from lowgraph.hostdev.cachedir import cache_dir, make_private
 from lowgraph.kernels import signature, source
 from lowgraph.kernels.cache import ImageCache
 from lowgraph.kernels.launch import Kernel
@@ -51,12 +52,13 @@ class Library:
     """
 
     def __init__(self, device: Device) -> None:
-        """Make an empty library for an open device; nothing is compiled yet."""
+        """Make an empty library for an open device; nothing is compiled yet.
+
+        Raises BuildError when the build cache cannot be made or is not this user's alone.
+        """
         self.device = device
         self.stats = LibraryStats()
-        from lowgraph.hostdev import cachedir
-
-        self._cache = ImageCache(cachedir.cache_dir() / "kernels")
+        self._cache = ImageCache(make_private(cache_dir() / "kernels"))
         self._kernels: dict[tuple[Path, str, Defines], Kernel] = {}
 
     @property

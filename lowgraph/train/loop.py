@@ -9,7 +9,7 @@ from lowgraph.driver import Device
 from lowgraph.errors import ConfigError, LowgraphError
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.data import Corpus, check_length
+from lowgraph.train.data import Corpus
 from lowgraph.train.interrupt import StopRequest
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan
@@ -46,7 +46,7 @@ class Trainer:
         resume: Checkpoint | None = None,
         on_lap: Callable[[Trainer, Lap], None] = lambda trainer, lap: None,
     ) -> None:
-        check_length(corpus, plan.shape.context, plan.schedule.batch)
+        plan.check_text(corpus)
         self.config = config
         self.plan = plan
         self.losses: list[float] = []

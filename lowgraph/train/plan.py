@@ -12,6 +12,7 @@ from lowgraph.errors import ConfigError
 from lowgraph.models.presets import CharLMConfig, find_preset
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.train.config import TrainConfig
+from lowgraph.train.data import Corpus, check_length
 
 __all__ = ["Plan", "Schedule", "make_plan"]
 
@@ -66,6 +67,10 @@ class Plan:
     shape: CharLMConfig
     schedule: Schedule
     log_every: int
+
+    def check_text(self, corpus: Corpus) -> None:
+        """Raise ConfigError for a text shorter than one batch, or than one held-out window."""
+        check_length(corpus, self.shape.context, self.schedule.batch)
 
 
 def make_plan(config: TrainConfig, default_preset: str, resumed: Plan | None = None) -> Plan:

@@ -36,9 +36,13 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         plot.require(config.plot)
     resume = None if config.resume is None else checkpoint.read(config.resume)
     corpus = read_corpus(config.data)
+    begun = None if resume is None else resume.plan
+    if config.preset is not None or begun is not None:
+        # The size does not depend on the device: refuse before it is opened, or even built.
+        make_plan(config, "", begun).check_text(corpus)
     device = open_device(config.device)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
-    plan = make_plan(config, _default_preset(device), None if resume is None else resume.plan)
+    plan = make_plan(config, _default_preset(device), begun)
     with Trainer(device, config, plan, corpus, resume=resume, on_lap=_Progress(say)) as trainer:
         result = _begin(trainer, device, corpus)
         _say_header(result, trainer, corpus, say)

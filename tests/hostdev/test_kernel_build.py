@@ -189,11 +189,15 @@ def test_named_compiler_is_used_and_changes_the_key(
 ) -> None:
     key = kernel_build.compiler_key()
     script = tmp_path / "my-cxx"
-    real = " ".join(toolchain.find_compiler().command)
-    script.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo mine 1 && exit\nexec {real} "$@"\n')
+    compiler = toolchain.find_compiler()
+    version = f"mine of {'clang' if compiler.is_clang else 'g++'}"
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo {version} && exit\n'
+        f'exec {" ".join(compiler.command)} "$@"\n'
+    )
     os.chmod(script, 0o755)
     monkeypatch.setenv("LOWGRAPH_CXX", str(script))
-    assert toolchain.find_compiler().version == "mine 1"
+    assert toolchain.find_compiler().version == version
     assert kernel_build.compiler_key() != key
     assert build(tmp_path, SIMPLE).startswith(b"\x7fELF")
 

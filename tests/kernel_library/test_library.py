@@ -198,7 +198,6 @@ print(json.dumps([stats.compiles, stats.cache_hits, stats.loads]))
 
 def run_in_a_new_process(rig: Rig, path: Path, cache: Path) -> list[int]:
     code = SECOND_RUN.format(device=rig.device.spec, path=str(path))
-    # The host device's own library is built once for all tests: its folder is linked in.
     return list(json.loads(output_of(code, {"LOWGRAPH_CACHE_DIR": str(cache)})))
 
 

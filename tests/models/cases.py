@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from lowgraph.models.parameters import initial_values
 from lowgraph.models.presets import CharLMConfig
+from lowgraph.train.plan import Schedule
 
-__all__ = ["batch_of", "perturbed"]
+__all__ = ["batch_of", "perturbed", "scheduled_rate"]
 
 
 def perturbed(config: CharLMConfig, seed: int) -> dict[str, npt.NDArray[np.float32]]:
@@ -29,3 +32,12 @@ def batch_of(
     shape = (batch, config.context)
     tokens = generator.integers(0, config.vocabulary, shape, dtype=np.int32)
     return tokens, generator.integers(0, config.vocabulary, shape, dtype=np.int32)
+
+
+def scheduled_rate(schedule: Schedule, step: int) -> float:
+    """The learning rate of a step, the first being 1: linear rise, then half a cosine."""
+    low = schedule.learning_rate * schedule.final_share
+    if step <= schedule.warmup:
+        return schedule.learning_rate * step / schedule.warmup
+    done = (step - schedule.warmup) / (schedule.steps - schedule.warmup)
+    return low + (schedule.learning_rate - low) * (1 + math.cos(math.pi * done)) / 2

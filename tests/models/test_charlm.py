@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ from lowgraph.models.parameters import decayed_count, initial_values, parameter_
 from lowgraph.train.plan import Schedule
 from tests.models import reference
 from tests.models.bench import Bench
-from tests.models.cases import batch_of, perturbed
+from tests.models.cases import batch_of, perturbed, scheduled_rate
 from tests.models.oracle import MARGIN, compare, split_key_bias, worst
 from tests.support.rig import Rig
 
@@ -125,15 +124,6 @@ def test_a_crippled_model_exceeds_the_limit(
     assert worst(rows).excess > 100
 
 
-def _rate(schedule: Schedule, step: int) -> float:
-    """The learning rate of a step, the first being 1: linear rise, then half a cosine."""
-    low = schedule.learning_rate * schedule.final_share
-    if step <= schedule.warmup:
-        return schedule.learning_rate * step / schedule.warmup
-    done = (step - schedule.warmup) / (schedule.steps - schedule.warmup)
-    return low + (schedule.learning_rate - low) * (1 + math.cos(math.pi * done)) / 2
-
-
 def test_five_steps_follow_torch(make: Make) -> None:
     """Losses of AdamW steps with warm-up, cosine and two groups of weight decay."""
     torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
@@ -143,7 +133,7 @@ def test_five_steps_follow_torch(make: Make) -> None:
     schedule = Schedule(steps=5, warmup=2, learning_rate=0.02, batch=batch, weight_decay=0.3)
     batches = [batch_of(config, batch, seed) for seed in range(5)]
     settings = rival_lm.AdamWSettings(
-        [_rate(schedule, step) for step in range(1, 6)],
+        [scheduled_rate(schedule, step) for step in range(1, 6)],
         (schedule.beta1, schedule.beta2),
         schedule.epsilon,
         schedule.weight_decay,
@@ -166,7 +156,7 @@ def test_vectors_do_not_decay(make: Make) -> None:
     bench.clock.advance(bench.rig.stream, control)
     bench.optimizer.step(bench.rig.stream, control)
     after = bench.model.state(bench.rig.stream)
-    kept = np.float32(1 - _rate(schedule, 1) * 0.5)
+    kept = np.float32(1 - scheduled_rate(schedule, 1) * 0.5)
     for name, value in before.items():
         factor = kept if value.ndim > 1 else np.float32(1)
         np.testing.assert_allclose(after[name], value * factor, rtol=1e-6, err_msg=name)

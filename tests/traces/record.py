@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from tests.traces.catalogue import runs
 from tests.traces.runner import run, run_here
 from tests.traces.world import module_image
 
+STALLED_SECONDS = 150  # more than runner.SECONDS
+
 
 def versions() -> dict[str, str]:
     """Versions that an answer may depend on."""
@@ -32,13 +35,22 @@ def versions() -> dict[str, str]:
     }
 
 
+def _stalled(key: str) -> None:
+    """End the process: a driver call that never returns cannot be interrupted otherwise."""
+    print(f"stalled: {key}", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
 def record(device: Device, keys: list[str]) -> dict[str, Any]:
     """Run the scenarios; return the trace file's object."""
     image = module_image(device)
     found = []
     for key in keys:
-        print(key, file=sys.stderr, flush=True)
+        watch = threading.Timer(STALLED_SECONDS, _stalled, [key])
+        watch.daemon = True
+        watch.start()
         found.append(run(device, image, key))
+        watch.cancel()
     return {
         "gpu": device.title,
         "driver": device.driver_version,

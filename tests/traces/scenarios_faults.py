@@ -1,4 +1,7 @@
-"""Sticky errors. Each scenario poisons its context, so it runs in a process of its own."""
+"""Sticky errors. Each scenario poisons its context, so it runs in a process of its own.
+
+The faulting kernel waits behind a held one, so that which call meets the fault is no race.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,21 @@ _AFTER = (
     "sync t; ctx_sync; get_function noop; module_load m; memset_async s; copy_htod; begin s; "
     "is_capturing s"
 )
-_STRAY = "launch s kernel=stray_store"
+
+
+def _stray(stream: str) -> str:
+    return f"launch {stream} kernel=hold; launch {stream} kernel=stray_store"
+
 
 SCENARIOS = (
-    Scenario("fault: a stray store, seen at the sync", f"{_STRAY}; sync s; {_AFTER}", kills=True),
-    Scenario("fault: a stray store in a graph", f"begin s; launch s; {_STRAY}; end s g; "
-             "instantiate g x; graph_launch x s; sync s; graph_launch x s; update x g; "
+    Scenario("fault: a stray store, seen at the sync", f"{_stray('s')}; release_sync s; {_AFTER}",
+             kills=True),
+    Scenario("fault: a stray store in a graph", f"begin s; {_stray('s')}; end s g; "
+             "instantiate g x; graph_launch x s; release_sync s; graph_launch x s; update x g; "
              "exec_destroy x; graph_destroy g", kills=True),
     Scenario("fault: a stray store while another stream captures",
-             "begin s RELAXED; launch s; launch t kernel=stray_store; sync t; launch s; end s g",
+             f"begin s RELAXED; launch s; {_stray('t')}; release_sync t; launch s; end s g",
              kills=True),
-    Scenario("fault: seen by the other thread too", f"{_STRAY}; sync s; @sync t; @alloc p",
-             kills=True),
+    Scenario("fault: seen by the other thread too", f"{_stray('s')}; release_sync s; @sync t; "
+             "@alloc p", kills=True),
 )  # fmt: skip

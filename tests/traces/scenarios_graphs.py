@@ -56,8 +56,8 @@ SCENARIOS = (
     Scenario("lifetime: an event of the capture destroyed", "begin s; launch s; record e1 s; "
              "wait t e1; launch t; record e2 t; wait s e2; event_destroy e1; event_destroy e2; "
              "launch s; end s g; instantiate g x; graph_launch x s; sync s"),
-    Scenario("lifetime: the event of an external record destroyed",
-             "begin s; record_external e1 s; launch s; end s g; event_destroy e1; instantiate g x"),
+    # Left out: instantiating a graph after destroying the event that its external record names.
+    # Driver 580.159 crashes the process there (segmentation fault, two of two tries).
     Scenario("host function: three launches", "begin s; host_function s; launch s; end s g; "
              "instantiate g x; graph_launch x s; graph_launch x s; graph_launch x s; sync s"),
     Scenario("external wait node: launched", "begin s; wait_external s e1; launch s; end s g; "

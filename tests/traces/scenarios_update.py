@@ -62,14 +62,16 @@ def _change(name: str, first: str, second: str) -> Scenario:
     )
 
 
-def _cluster(old: int | None, new: int | None) -> Scenario:
+def _cluster(old: int | None, new: int | None, seen: str = "") -> Scenario:
+    """The codes of a change of cluster size; with `seen`, also what the kernel itself reads."""
     first, second = (f"launch s kernel=cluster_size grid=8{f' cluster={n}' if n else ''}"
                      for n in (old, new))  # fmt: skip
+    name = "cluster size as the kernel sees it" if seen else "update: cluster size"
     return Scenario(
-        f"update: cluster size {old or 'none'} to {new or 'none'}",
-        f"begin s; {first}; end s g; instantiate g x; graph_launch x s; sync s; cluster_seen; "
-        f"begin s; {second}; end s h; update x h; graph_launch x s; sync s; cluster_seen; "
-        "instantiate h y; graph_launch y s; sync s; cluster_seen; cluster_attribute g; "
+        f"{name}, {old or 'none'} to {new or 'none'}",
+        f"begin s; {first}; end s g; instantiate g x; graph_launch x s; sync s; {seen}; "
+        f"begin s; {second}; end s h; update x h; graph_launch x s; sync s; {seen}; "
+        f"instantiate h y; graph_launch y s; sync s; {seen}; cluster_attribute g; "
         "cluster_attribute h",
     )
 
@@ -77,6 +79,7 @@ def _cluster(old: int | None, new: int | None) -> Scenario:
 SCENARIOS = (
     *(_change(*row) for row in _CHANGES),
     *(_cluster(*pair) for pair in _CLUSTERS),
+    *(_cluster(*pair, seen="cluster_seen") for pair in _CLUSTERS),
     Scenario("update: too much shared memory ends the second capture",
              "begin s; launch s; end s g; instantiate g x; begin s; launch s shared=300000; "
              "end s h; graph_launch x s; sync s"),

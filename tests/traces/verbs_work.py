@@ -78,6 +78,12 @@ def release(world: World) -> Answer:
     return 0, None
 
 
+def release_sync(world: World, stream: str) -> Answer:
+    """Let held kernels end, then cuStreamSynchronize: no call between that a fault could meet."""
+    world.release()
+    return attempt(cu.cuStreamSynchronize, world.stream(stream))[0], None
+
+
 def copy_htod(world: World) -> Answer:
     """cuMemcpyHtoD, the synchronous form."""
     source = ctypes.addressof(world.pageable)
@@ -215,8 +221,8 @@ def get_function(world: World, kernel: str) -> Answer:
 
 
 _FUNCTIONS = (
-    launch, allow_shared, release, copy_htod, copy_dtoh, copy_htod_async, copy_dtoh_async,
-    copy_dtod_async, memset, memset_async, alloc, free, alloc_async, free_async, host_alloc,
-    host_register, mem_info, pool_trim, ctx_limit, module_load, module_unload, get_function,
+    launch, allow_shared, release, release_sync, copy_htod, copy_dtoh, copy_htod_async,
+    copy_dtoh_async, copy_dtod_async, memset, memset_async, alloc, free, alloc_async, free_async,
+    host_alloc, host_register, mem_info, pool_trim, ctx_limit, module_load, module_unload, get_function,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}

@@ -51,7 +51,8 @@ def trained(device: Device, corpus: Corpus, plan: Plan, **flags: Any) -> Trainer
 
 def environment(**changes: str) -> dict[str, str]:
     """The process's environment with `changes`; this checkout is the lowgraph that is imported."""
-    path = os.pathsep.join(filter(None, [changes.pop("PYTHONPATH", ""), str(ROOT)]))
+    folders = [changes.pop("PYTHONPATH", ""), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(folder for folder in folders if folder)
     return {**os.environ, "PYTHONPATH": path, **changes}
 
 

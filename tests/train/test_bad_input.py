@@ -51,7 +51,7 @@ def test_an_empty_folder(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(probe() is None, reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there() -> None:
-    _refused("--device", "cuda", said="cuda")
+    _refused("--device", "cuda", said="no CUDA driver")
 
 
 def test_no_compiler(tmp_path: Path) -> None:

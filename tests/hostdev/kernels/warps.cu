@@ -5,8 +5,8 @@
 #include <cuda_runtime.h>
 
 // Row by row of the arrays (steps x threads): out = what the shuffle of that step gives. Modes:
-// 0 by index, 1 up, 2 down, 3 xor; arg is the thread's own source lane, delta or lane mask. A thread
-// whose mask lacks its lane sits the step out.
+// 0 by index, 1 up, 2 down, 3 xor; arg is the thread's own source lane, delta or lane mask. A
+// thread whose mask lacks its lane sits the step out.
 extern "C" __global__ void shuffles(int* out, const int* x, const unsigned* masks, const int* modes,
                                     const int* args, const int* widths, int steps) {
     const int threads = blockDim.x, lane = threadIdx.x % 32;

@@ -1,5 +1,6 @@
-// Stands in for CUDA's crt/host_defines.h, which the runtime's pip package leaves to the compiler's package.
-// Only what CUDA's own host headers (vector_types.h, cuda_fp16.h, ...) need from a GNU-like compiler.
+// Stands in for CUDA's crt/host_defines.h, which the runtime's pip package leaves to the compiler's
+// package. Only what CUDA's own host headers (vector_types.h, cuda_fp16.h, ...) need from a
+// GNU-like compiler.
 #ifndef LOWGRAPH_HOST_DEFINES_H
 #define LOWGRAPH_HOST_DEFINES_H
 
