@@ -22,7 +22,7 @@ from lowgraph.hostdev.toolchain import (
     run_compiler,
 )
 
-__all__ = ["LIBRARY_NAME", "library"]
+__all__ = ["LIBRARY_NAME", "SOURCE_DIR", "library", "precompile"]
 
 # The name that cuda.bindings, cuBLAS and linked programs ask for: whoever has it loaded is found
 # before any file of that name.
@@ -103,7 +103,7 @@ def _say_how_long(parts: int) -> None:
 
 def _compile_all(parts: list[Path], targets: dict[Path, Path], source: Path, folder: Path) -> None:
     """Compile each part to its target, several at once."""
-    flags = _precompile(source, folder)
+    flags = precompile(source, folder)
 
     def compile_one(part: Path) -> None:
         output = folder / f"{part.stem}.o"
@@ -116,8 +116,8 @@ def _compile_all(parts: list[Path], targets: dict[Path, Path], source: Path, fol
             pass
 
 
-def _precompile(source: Path, folder: Path) -> list[str]:
-    """Compile the common headers; returns the flags that every part takes."""
+def precompile(source: Path, folder: Path) -> list[str]:
+    """Compile the common headers into `folder`; returns the flags that every part takes."""
     search = [f"-I{place}" for place in (source, *cuda_include_dirs())]
     flags = [*_COMPILE_FLAGS, *search]
     common = folder / "common.h"

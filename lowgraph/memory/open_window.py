@@ -32,7 +32,7 @@ __all__ = [
     "set_recorder",
 ]
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).parents[1]  # as code objects name it: symbolic links stay
 # Frames of these are ours; the first frame outside them is where the user's code asked.
 _MACHINERY = tuple(
     f"{_PACKAGE}/{name}"

@@ -23,7 +23,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str] | None = None) -> TrainConfig:
-    """Read the flags (None: those of the process). Raises ConfigError on bad ones."""
+    """Read the flags (default: those of the process). Raises ConfigError on bad ones."""
     parser = _build()
     given = vars(parser.parse_args(arguments))
     given["graph"] = not given.pop("no_graph")
@@ -33,7 +33,6 @@ def parse(arguments: Sequence[str] | None = None) -> TrainConfig:
 def _build() -> argparse.ArgumentParser:
     parser = OneLineParser(
         description="Train a byte-level language model; the whole step is one CUDA graph.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
     _add_run(parser.add_argument_group("the run"))
@@ -44,23 +43,29 @@ def _build() -> argparse.ArgumentParser:
 
 # argparse._ArgumentGroup has no public name; a parser and a group offer the same add_argument.
 def _add_run(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--device", default="auto", metavar="D", help="auto, host, cuda or cuda:N")
+    group.add_argument(
+        "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
+    )
     group.add_argument("--model", default="charlm", metavar="M", help=f"model: {', '.join(MODELS)}")
     group.add_argument(
         "--preset",
         metavar="P",
-        help=f"size: {', '.join(PRESETS)} (None: nano on the host, small on a GPU)",
+        help=f"size: {', '.join(PRESETS)} (default: nano on the host, small on a GPU)",
     )
-    group.add_argument("--steps", type=int, metavar="N", help="steps in all (None: the preset's)")
-    group.add_argument("--batch", type=int, metavar="B", help="windows a step (None: the preset's)")
+    group.add_argument(
+        "--steps", type=int, metavar="N", help="steps in all (default: the preset's)"
+    )
+    group.add_argument(
+        "--batch", type=int, metavar="B", help="windows a step (default: the preset's)"
+    )
     group.add_argument(
         "--data",
         type=Path,
         metavar="PATH",
-        help="a file or a folder of text (None: the sources of this Python's standard library)",
+        help="a file or a folder of text (default: the sources of this Python's standard library)",
     )
     group.add_argument(
-        "--seed", type=int, metavar="S", help="of weights, batches and samples (None: 0)"
+        "--seed", type=int, metavar="S", help="of weights, batches and samples (default: 0)"
     )
     group.add_argument("--no-graph", action="store_true", help="launch every kernel of every step")
     group.add_argument(
@@ -74,19 +79,19 @@ def _add_optimizer(group: argparse._ArgumentGroup) -> None:
         dest="learning_rate",
         type=float,
         metavar="R",
-        help="peak learning rate (None: the preset's)",
+        help="peak learning rate (default: the preset's)",
     )
     group.add_argument(
         "--warmup",
         type=int,
         metavar="N",
-        help="steps of linear warm-up, then a cosine (None: a tenth of the run, at most 100)",
+        help="steps of linear warm-up, then a cosine (default: a tenth of the run, at most 100)",
     )
     group.add_argument(
         "--weight-decay",
         type=float,
         metavar="W",
-        help="of weights and embeddings; biases and norms do not decay (None: 0.1)",
+        help="of weights and embeddings; biases and norms do not decay (default: 0.1)",
     )
 
 
@@ -95,20 +100,28 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         "--log-every",
         type=int,
         metavar="N",
-        help="steps between progress lines (None: a twentieth of the run)",
+        help="steps between progress lines (default: a twentieth of the run)",
     )
     group.add_argument(
         "--eval-every",
         type=int,
         default=0,
         metavar="N",
-        help="steps between held-out evaluations (0: at the end only)",
+        help="steps between held-out evaluations (default: 0, at the end only)",
     )
     group.add_argument(
-        "--sample", type=int, default=0, metavar="N", help="bytes to generate at the end"
+        "--sample",
+        type=int,
+        default=0,
+        metavar="N",
+        help="bytes to generate at the end (default: 0)",
     )
     group.add_argument(
-        "--temperature", type=float, default=0.8, metavar="T", help="divides the sample's logits"
+        "--temperature",
+        type=float,
+        default=0.8,
+        metavar="T",
+        help="divides the sample's logits (default: 0.8)",
     )
     group.add_argument("--json", type=Path, metavar="F", help="write all figures to this file")
     group.add_argument(

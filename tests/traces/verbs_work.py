@@ -223,6 +223,7 @@ def get_function(world: World, kernel: str) -> Answer:
 _FUNCTIONS = (
     launch, allow_shared, release, release_sync, copy_htod, copy_dtoh, copy_htod_async,
     copy_dtoh_async, copy_dtod_async, memset, memset_async, alloc, free, alloc_async, free_async,
-    host_alloc, host_register, mem_info, pool_trim, ctx_limit, module_load, module_unload, get_function,
+    host_alloc, host_register, mem_info, pool_trim, ctx_limit, module_load, module_unload,
+    get_function,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}

@@ -1,4 +1,4 @@
-"""The whole trainer against PyTorch: same weights, the batches it draws, the schedule it follows."""
+"""The whole trainer against PyTorch: same weights, the batches it draws, its schedule."""
 
 from __future__ import annotations
 

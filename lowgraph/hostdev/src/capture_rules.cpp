@@ -170,11 +170,13 @@ Route route_wait(Stream& stream, Event& event, unsigned flags) {
     return refuse(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 }
 
+// The origin's end is the capture's. Without a joined stream it goes on: its nodes stay, and are
+// unjoined at the end unless the origin waited for them.
 void forget(Stream& stream) {
     const std::shared_ptr<Capture> capture = stream.capture;
     if (!capture) return;
-    invalidate(*capture);
     if (capture->origin == &stream) {
+        invalidate(*capture);
         finish(capture);
         return;
     }
@@ -215,10 +217,10 @@ CUresult end_capture(Stream& stream, Graph** graph) {
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
     CUresult code = CUDA_SUCCESS;
-    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->owner != std::this_thread::get_id())
-        code = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    else if (capture->invalidated)
+    if (capture->invalidated)
         code = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->owner != std::this_thread::get_id())
+        code = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     else if (!is_joined(*capture))
         code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     std::unique_ptr<Graph> captured = finish(capture);

@@ -22,6 +22,7 @@ enum class Needs {
     nothing,  // error strings, cuInit, the version: always answered
     driver,   // cuInit must have run: 3 NOT_INITIALIZED
     context,  // a live current context (201, 709) without a sticky error (its code)
+    graphs,   // a live current context; what touches graphs in host memory alone outlives a fault
 };
 
 class Entry {

@@ -107,7 +107,7 @@ LOWGRAPH_API CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* fl
 
 // An unsafe call in a capture, and then the executable stays.
 LOWGRAPH_API CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     Exec* const exec = find_exec(hGraphExec);
     if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult code = guard_unsafe(); code != CUDA_SUCCESS) return code;
@@ -142,7 +142,7 @@ LOWGRAPH_API CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
 // ---- Update ----
 LOWGRAPH_API CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
                                            CUgraphExecUpdateResultInfo* resultInfo) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     Exec* const exec = find_exec(hGraphExec);
     const Graph* const graph = find_graph(hGraph);
     if (exec == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -203,7 +203,8 @@ LOWGRAPH_API CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNo
     const Node* const node = find_node(hNode);
     if (node == nullptr || params == nullptr || params->type != type_of(node->work))
         return CUDA_ERROR_INVALID_VALUE;
-    const bool fixed = params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || params->type == CU_GRAPH_NODE_TYPE_GRAPH;
+    const bool fixed = params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+                       params->type == CU_GRAPH_NODE_TYPE_MEM_FREE || params->type == CU_GRAPH_NODE_TYPE_GRAPH;
     if (fixed) return CUDA_ERROR_NOT_SUPPORTED;
     return std::visit(
         [&](const auto& kind) {

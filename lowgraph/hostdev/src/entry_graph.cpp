@@ -72,14 +72,14 @@ CUresult rewire(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, 
 }  // namespace
 
 LOWGRAPH_API CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     if (phGraph == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     *phGraph = handle_of(create_graph());
     return CUDA_SUCCESS;
 }
 
 LOWGRAPH_API CUresult cuGraphDestroy(CUgraph hGraph) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     Graph* const graph = find_graph(hGraph);
     if (graph == nullptr || is_captured_into(*graph)) return CUDA_ERROR_INVALID_VALUE;
     const CUresult code = destroy_graph(*graph);
@@ -89,7 +89,7 @@ LOWGRAPH_API CUresult cuGraphDestroy(CUgraph hGraph) {
 }
 
 LOWGRAPH_API CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     const Graph* const original = find_graph(originalGraph);
     if (phGraphClone == nullptr || original == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (has_memory_nodes(*original)) return CUDA_ERROR_NOT_SUPPORTED;
@@ -99,7 +99,7 @@ LOWGRAPH_API CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph)
 
 LOWGRAPH_API CUresult cuGraphNodeFindInClone(CUgraphNode* phNode, CUgraphNode hOriginalNode,
                                              CUgraph hClonedGraph) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     const Node* const original = find_node(hOriginalNode);
     Graph* const clone = find_graph(hClonedGraph);
     if (phNode == nullptr || original == nullptr || clone == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -110,7 +110,7 @@ LOWGRAPH_API CUresult cuGraphNodeFindInClone(CUgraphNode* phNode, CUgraphNode hO
 }
 
 LOWGRAPH_API CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType* type) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     const Node* const node = find_node(hNode);
     if (node == nullptr || type == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *type = type_of(node->work);
@@ -118,7 +118,7 @@ LOWGRAPH_API CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType* typ
 }
 
 LOWGRAPH_API CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode* nodes, size_t* numNodes) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     const Graph* const graph = find_graph(hGraph);
     if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::vector<const Node*> all;
@@ -127,7 +127,7 @@ LOWGRAPH_API CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode* nodes, size_t
 }
 
 LOWGRAPH_API CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes, size_t* numRootNodes) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     const Graph* const graph = find_graph(hGraph);
     if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::vector<const Node*> roots;
@@ -137,67 +137,67 @@ LOWGRAPH_API CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes
 }
 
 LOWGRAPH_API CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, size_t* numEdges) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     return list_edges(hGraph, {from, to, nullptr, numEdges});
 }
 
 LOWGRAPH_API CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to,
                                          CUgraphEdgeData* edgeData, size_t* numEdges) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     return list_edges(hGraph, {from, to, edgeData, numEdges});
 }
 
 LOWGRAPH_API CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode* dependencies, size_t* count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     return list_neighbours(hNode, Side::before, dependencies, nullptr, count);
 }
 
 LOWGRAPH_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode* dependencies,
                                                     CUgraphEdgeData* edgeData, size_t* count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     return list_neighbours(hNode, Side::before, dependencies, edgeData, count);
 }
 
 LOWGRAPH_API CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode* dependents, size_t* count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     return list_neighbours(hNode, Side::after, dependents, nullptr, count);
 }
 
 LOWGRAPH_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode* dependents,
                                                       CUgraphEdgeData* edgeData, size_t* count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     return list_neighbours(hNode, Side::after, dependents, edgeData, count);
 }
 
 LOWGRAPH_API CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                              size_t count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     return rewire(hGraph, from, to, count, connect);
 }
 
 LOWGRAPH_API CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                                 const CUgraphEdgeData* edgeData, size_t count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
     return rewire(hGraph, from, to, count, connect);
 }
 
 LOWGRAPH_API CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                                 size_t count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     return rewire(hGraph, from, to, count, disconnect);
 }
 
 LOWGRAPH_API CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode* from,
                                                    const CUgraphNode* to, const CUgraphEdgeData* edgeData,
                                                    size_t count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
     return rewire(hGraph, from, to, count, disconnect);
 }
 
 LOWGRAPH_API CUresult cuGraphDestroyNode(CUgraphNode hNode) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     Node* const node = find_node(hNode);
     if (node == nullptr || is_captured_into(*node->graph)) return CUDA_ERROR_INVALID_VALUE;
     if (has_memory_nodes(*node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
@@ -206,7 +206,7 @@ LOWGRAPH_API CUresult cuGraphDestroyNode(CUgraphNode hNode) {
 }
 
 LOWGRAPH_API CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char* path, unsigned int) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(graphs);
     const Graph* const graph = find_graph(hGraph);
     if (graph == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::ofstream file(path);

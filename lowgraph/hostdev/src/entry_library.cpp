@@ -2,6 +2,7 @@
 // CUfunction, so that either handle can be launched.
 #include <algorithm>
 
+#include "capture.h"
 #include "module.h"
 #include "proc_entry.h"
 #include "queue.h"
@@ -44,6 +45,7 @@ LOWGRAPH_API CUresult cuLibraryUnload(CUlibrary handle) {
     LOWGRAPH_ENTRY(context);
     Module* module = find_library(handle);
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     finish_all(entry.lock());  // kernels of the image may be running
     if (find_library(handle) != module) return CUDA_ERROR_INVALID_HANDLE;
     unload_module(*module);

@@ -1,6 +1,7 @@
 // Modules, and what can be asked of their functions.
 #include <algorithm>
 
+#include "capture.h"
 #include "module.h"
 #include "queue.h"
 
@@ -47,6 +48,7 @@ LOWGRAPH_API CUresult cuModuleUnload(CUmodule handle) {
     LOWGRAPH_ENTRY(context);
     Module* module = find_module(handle);
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     finish_all(entry.lock());  // kernels of the image may be running
     if (find_module(handle) != module) return CUDA_ERROR_INVALID_HANDLE;
     unload_module(*module);

@@ -1,5 +1,7 @@
 #include "exec.h"
 
+#include <algorithm>
+
 #include "module.h"
 #include "stream.h"
 
@@ -42,6 +44,11 @@ const Node* find_culprit(const Graph& graph) {
             if (const Node* culprit = find_culprit(*child->graph)) return culprit;
     }
     return nullptr;
+}
+
+bool is_instantiated(const Graph& graph) {
+    return std::any_of(execs().begin(), execs().end(),
+                       [&graph](const auto& entry) { return entry.second->source_uid == graph.uid; });
 }
 
 void set_node(ExecImage& image, const std::vector<uint32_t>& path, size_t level, ExecNode&& changed) {
@@ -130,6 +137,7 @@ Exec* find_exec(CUgraphExec handle) {
 CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node** culprit) {
     *culprit = find_culprit(graph);
     if (*culprit) return CUDA_ERROR_INVALID_VALUE;
+    if (has_memory_nodes(graph) && is_instantiated(graph)) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_unique<Exec>();
     made->flags = flags;
     made->source_uid = graph.uid;

@@ -36,7 +36,8 @@ struct Exec {
 };
 
 Exec* find_exec(CUgraphExec handle);  // null: not a live executable
-// INVALID_VALUE with `culprit` set when a node cannot run.
+// INVALID_VALUE with `culprit` set when a node cannot run; NOT_SUPPORTED for a second executable of a
+// graph with memory nodes while the first is there.
 CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node** culprit);
 void destroy_exec(Exec& exec);  // launches in flight finish with their image
 void destroy_execs();           // context teardown

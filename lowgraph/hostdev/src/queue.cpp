@@ -37,9 +37,10 @@ Queue& queue() {
     return *instance;
 }
 
-void make_ready(const Ticket& op) {
-    queue().ready.push_back(op);
-    queue().work_ready.notify_one();
+// The thread that completes an op goes on with one of those that it made ready: only the others
+// need a thread to be woken, which costs more than a small kernel.
+void wake_for(size_t count) {
+    for (size_t i = 0; i < count; ++i) queue().work_ready.notify_one();
 }
 
 void wait_for(const Ticket& op, const Ticket& earlier) {
@@ -55,8 +56,13 @@ void complete(const Ticket& op) {
     op->action = nullptr;
     op->staging = {};
     op->done = true;
-    for (const Ticket& follower : op->followers)
-        if (--follower->missing == 0) make_ready(follower);
+    size_t made_ready = 0;
+    for (const Ticket& follower : op->followers) {
+        if (--follower->missing != 0) continue;
+        all.ready.push_back(follower);
+        ++made_ready;
+    }
+    if (made_ready > 1) wake_for(made_ready - 1);
     op->followers.clear();
     --all.in_flight;
     if (all.in_flight == 0) engine_rest();
@@ -102,7 +108,9 @@ Ticket add(const Ticket& op) {
     start();
     wait_for(op, queue().barrier);
     ++queue().in_flight;
-    if (op->missing == 0) make_ready(op);
+    if (op->missing != 0) return op;
+    queue().ready.push_back(op);
+    wake_for(1);
     return op;
 }
 

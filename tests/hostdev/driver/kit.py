@@ -77,12 +77,28 @@ class Kit:
         return [float(value) for value in out]
 
     def launch(
-        self, name: str, *values: Any, stream: Any = 0, grid: int = 1, block: int = 1, shared: int = 0
+        self,
+        name: str,
+        *values: Any,
+        stream: Any = 0,
+        grid: int = 1,
+        block: int = 1,
+        shared: int = 0,
     ) -> int:
         """Launch with ctypes values; returns the code."""
         pointers = (ctypes.c_void_p * max(len(values), 1))(*[ctypes.addressof(v) for v in values])
         answer = cu.cuLaunchKernel(
-            self.function(name), grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(pointers), 0
+            self.function(name),
+            grid,
+            1,
+            1,
+            block,
+            1,
+            1,
+            shared,
+            stream,
+            ctypes.addressof(pointers),
+            0,
         )
         return code_of(answer)
 
@@ -91,7 +107,7 @@ class Kit:
         return self.launch("scale", *values, stream=stream, block=128, grid=-(-count // 128))
 
     def call_host(self, stream: Any, function: Any) -> int:
-        """Queue a Python function by the C entry point: the bindings' own form is broken in 12.9."""
+        """Queue a Python function by the C entry point: bindings 12.9 break theirs."""
         callback = HostFunction(lambda _data: function())
         self._kept.append(callback)
         return int(self.library.cuLaunchHostFunc(ctypes.c_void_p(int(stream)), callback, None))

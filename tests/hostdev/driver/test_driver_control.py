@@ -105,7 +105,8 @@ import ctypes
 from lowgraph import hostdev
 hostdev.load()
 from cuda.bindings import driver as cu
-print([int(answer[0]) for answer in (cu.cuMemAlloc(4), cu.cuInit(0), cu.cuMemAlloc(4), cu.cuCtxGetCurrent())])
+answers = (cu.cuMemAlloc(4), cu.cuInit(0), cu.cuMemAlloc(4), cu.cuCtxGetCurrent())
+print([int(answer[0]) for answer in answers])
 """
 
 

@@ -114,7 +114,9 @@ def test_arguments_may_come_as_one_buffer(kit: Kit) -> None:
     assert kit.get(out, 1) == [3.25]
 
 
-def launch_shape(kit: Kit, name: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int) -> int:
+def launch_shape(
+    kit: Kit, name: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int
+) -> int:
     out = pointer(kit.alloc(4096))
     params = (ctypes.c_void_p * 1)(ctypes.addressof(out))
     function = kit.function(name)
@@ -194,7 +196,13 @@ def launch_with(kit: Kit, grid: int, attribute: Any) -> int:
 
 @pytest.mark.parametrize(
     ("grid", "cluster", "code"),
-    [(4, 2, SUCCESS), (16, 8, SUCCESS), (3, 2, BAD_CLUSTER), (16, 16, BAD_CLUSTER), (4, 0, BAD_CLUSTER)],
+    [
+        (4, 2, SUCCESS),
+        (16, 8, SUCCESS),
+        (3, 2, BAD_CLUSTER),
+        (16, 16, BAD_CLUSTER),
+        (4, 0, BAD_CLUSTER),
+    ],
 )
 def test_clusters(kit: Kit, grid: int, cluster: int, code: int) -> None:
     attribute = cu.CUlaunchAttribute()

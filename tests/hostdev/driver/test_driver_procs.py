@@ -26,7 +26,11 @@ def ask(name: str, version: int, flags: int = 0) -> tuple[int, int, int]:
     """Code, status and address that cuGetProcAddress_v2 gives."""
     function, status = ctypes.c_void_p(), ctypes.c_int(UNTOUCHED)
     code = hostdev.load().cuGetProcAddress_v2(
-        name.encode(), ctypes.byref(function), version, ctypes.c_ulonglong(flags), ctypes.byref(status)
+        name.encode(),
+        ctypes.byref(function),
+        version,
+        ctypes.c_ulonglong(flags),
+        ctypes.byref(status),
     )
     return code, status.value, function.value or 0
 
@@ -80,11 +84,27 @@ def test_the_version_picks_the_abi(device: Device, name: str, version: int, want
 def test_every_call_of_the_header_that_is_there_is_in_the_table(device: Device) -> None:
     """A call that is exported but cannot be asked for would be lost to cuda.bindings."""
     library = build.library()
-    listing = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True)
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
+    )
     exported = set(re.findall(r" T (cu\w+)", listing.stdout))
     assert len(exported) > 200
     addresses = {symbol(name) for name in exported}
-    versions = (2000, 3020, 4000, 9020, 10000, 11000, 11030, 11040, 12000, 12020, 12030, 12050, 13000)
+    versions = (
+        2000,
+        3020,
+        4000,
+        9020,
+        10000,
+        11000,
+        11030,
+        11040,
+        12000,
+        12020,
+        12030,
+        12050,
+        13000,
+    )
     names = {re.sub(r"_v\d$", "", name) for name in exported}
     found = {ask(name, version)[2] for name in names for version in versions}
     lost = {name for name in exported if symbol(name) not in found}
@@ -103,7 +123,8 @@ NVRTC = """
 from lowgraph import hostdev
 hostdev.load()
 from cuda.bindings import nvrtc
-program = nvrtc.nvrtcCreateProgram(b'extern "C" __global__ void k(float* x) { x[0] = 1.0f; }', b"k.cu", 0, [], [])[1]
+text = b'extern "C" __global__ void k(float* x) { x[0] = 1.0f; }'
+program = nvrtc.nvrtcCreateProgram(text, b"k.cu", 0, [], [])[1]
 print(int(nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])[0]))
 """
 
@@ -141,7 +162,9 @@ def test_a_c_program_links_and_runs(device: Device, tmp_path: Path) -> None:
     command = [*find_compiler().command, *search, str(source), str(library), "-o", str(program)]
     subprocess.run(command, check=True)
     env = {**os.environ, "LD_LIBRARY_PATH": str(library.parent)}
-    done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [program], env=env, check=False, capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout) == (0, "13000 7 7\n")
 
 

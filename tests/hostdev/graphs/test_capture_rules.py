@@ -49,12 +49,6 @@ def trim(world: CaptureWorld) -> tuple:
     return cu.cuMemPoolTrimTo(cu.cuDeviceGetDefaultMemPool(0)[1], 0)
 
 
-def load(world: CaptureWorld) -> tuple:
-    code, module = cu.cuModuleLoadData(world.image)
-    cu.cuModuleUnload(module)
-    return (code,)
-
-
 ROWS: dict[str, tuple[Call, Outcomes]] = {
     "cuMemAlloc": (code(lambda w: cu.cuMemAlloc(256)), UNSAFE),
     "cuMemFree": (code(lambda w: cu.cuMemFree(w.spare)), UNSAFE),
@@ -104,7 +98,8 @@ ROWS: dict[str, tuple[Call, Outcomes]] = {
     "cuMemcpyHtoD": (code(lambda w: cu.cuMemcpyHtoD(w.memory, host(w), 256)), FINE),
     "cuMemcpyDtoH": (code(lambda w: cu.cuMemcpyDtoH(host(w), w.memory, 256)), FINE),
     "cuMemsetD8": (code(lambda w: cu.cuMemsetD8(w.memory, 0, 256)), FINE),
-    "cuModuleLoadData": (code(load), FINE),
+    "cuModuleLoadData": (CaptureWorld.load, FINE),
+    "cuModuleUnload": (CaptureWorld.unload, UNSAFE),
     "cuModuleGetFunction": (code(lambda w: cu.cuModuleGetFunction(w.module, b"add")), FINE),
     "cuMemGetInfo": (code(lambda w: cu.cuMemGetInfo()), FINE),
 }
@@ -118,7 +113,8 @@ ELSEWHERE: dict[str, tuple[Call, Outcomes]] = {
     "cuCtxSynchronize": (code(lambda w: cu.cuCtxSynchronize()), ALWAYS),
     "launch on the legacy stream": (lambda w: w.launch(LEGACY), FINE),
     "launch on another stream": (lambda w: w.launch(w.other), FINE),
-    "cuModuleLoadData": (code(load), FINE),
+    "cuModuleLoadData": (CaptureWorld.load, FINE),
+    "cuModuleUnload": (CaptureWorld.unload, GLOBAL_ONLY),
     "cuMemcpyHtoD": (code(lambda w: cu.cuMemcpyHtoD(w.memory, host(w), 256)), FINE),
     "graph launch": (code(lambda w: cu.cuGraphLaunch(w.executable, w.other)), FINE),
 }

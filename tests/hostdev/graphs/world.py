@@ -25,6 +25,7 @@ class CaptureWorld:
         self._device = device
         self.image = image
         self.module = must(cu.cuModuleLoadData(image))
+        self.modules = [self.module, must(cu.cuModuleLoadData(image))]
         self.kernel = must(cu.cuModuleGetFunction(self.module, KERNELS[0].encode()))
         self.stream = must(cu.cuStreamCreate(flags))
         self.other = must(cu.cuStreamCreate(NON_BLOCKING))
@@ -50,6 +51,20 @@ class CaptureWorld:
             self.kernel, 1, 1, 1, threads, 1, 1, shared, stream, address, 0
         )
         return answer_of(launched)
+
+    def load(self) -> int:
+        """Load a module that `close` unloads; returns the code."""
+        code, module = cu.cuModuleLoadData(self.image)
+        if int(code) == 0:
+            self.modules.append(module)
+        return int(code)
+
+    def unload(self) -> int:
+        """Unload a module that nothing uses; returns the code."""
+        code = answer_of(cu.cuModuleUnload(self.modules[-1]))
+        if code == 0:
+            self.modules.pop()
+        return code
 
     def status(self) -> str:
         return _STATUS[int(must(cu.cuStreamIsCapturing(self.stream)))]
@@ -91,7 +106,8 @@ class CaptureWorld:
         for stream in (self.stream, self.other):
             must(cu.cuStreamDestroy(stream))
         must(cu.cuCtxSynchronize())
-        must(cu.cuModuleUnload(self.module))
+        for module in self.modules:
+            must(cu.cuModuleUnload(module))
 
     def _empty_executable(self) -> Any:
         graph = must(cu.cuGraphCreate(0))
