@@ -232,9 +232,19 @@ class GraphStep:
         if self.phase is not Phase.DISABLED:
             self.prime()
             return
-        with self._pool.eager_pass(self.label):
-            self._run_body()
+        if self._counts.launches_eager_step == 0:
+            self._run_watched()
+        else:
+            with self._pool.eager_pass(self.label):
+                self._run_body()
         self._counts.eager_steps += 1
+
+    def _run_watched(self) -> None:
+        """One eager pass under the journal, so that a run without a graph knows its launches."""
+        journal = Journal()
+        with open_window.LOCK, journal.watch(), self._pool.eager_pass(self.label):
+            self._run_body()
+        self._counts.launches_eager_step = journal.kernel_launches
 
     def _record(self) -> CapturedGraph:
         assert self._primed is not None, "phase PRIMING without a primed set"

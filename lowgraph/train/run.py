@@ -42,7 +42,7 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         make_plan(config, "", begun).check_text(corpus)
     device = open_device(config.device)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
-    plan = make_plan(config, _default_preset(device), begun)
+    plan = make_plan(config, device.default_preset, begun)
     with Trainer(device, config, plan, corpus, resume=resume, on_lap=_Progress(say)) as trainer:
         result = _begin(trainer, device, corpus)
         _say_header(result, trainer, corpus, say)
@@ -57,11 +57,6 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
             say(f"checkpoint: step {trainer.step} in {written}")
     _write_files(config, result, say)
     return result
-
-
-def _default_preset(device: Device) -> str:
-    """The size that suits the device; it knows (nano on the host, small on a GPU)."""
-    return str(getattr(device, "default_preset", "nano"))
 
 
 class _Progress:

@@ -48,6 +48,7 @@ def test_graphed_equals_eager_bit_for_bit(micro: Micro) -> None:
         step()
     eager = micro.state()
     assert step.phase is Phase.DISABLED and step.report().eager_steps == 9
+    assert step.report().launches_eager_step == 4
     micro.reset()
     graphed = micro.step()
     for _ in range(9):
