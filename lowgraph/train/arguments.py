@@ -30,6 +30,13 @@ def parse(arguments: Sequence[str] | None = None) -> TrainConfig:
     return TrainConfig(**given)
 
 
+def _path(text: str) -> Path:
+    """A path; an empty text, which Path takes for the working folder, is a variable left unset."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)
+
+
 def _build() -> argparse.ArgumentParser:
     parser = OneLineParser(
         description="Train a byte-level language model; the whole step is one CUDA graph.",
@@ -60,7 +67,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--data",
-        type=Path,
+        type=_path,
         metavar="PATH",
         help="a file or a folder of text (default: the sources of this Python's standard library)",
     )
@@ -69,7 +76,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--no-graph", action="store_true", help="launch every kernel of every step")
     group.add_argument(
-        "--resume", type=Path, metavar="DIR", help="go on from the checkpoint in this folder"
+        "--resume", type=_path, metavar="DIR", help="go on from the checkpoint in this folder"
     )
 
 
@@ -123,10 +130,10 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         metavar="T",
         help="divides the sample's logits (default: 0.8)",
     )
-    group.add_argument("--json", type=Path, metavar="F", help="write all figures to this file")
+    group.add_argument("--json", type=_path, metavar="F", help="write all figures to this file")
     group.add_argument(
-        "--plot", type=Path, metavar="F.png", help="draw train and held-out loss to this file"
+        "--plot", type=_path, metavar="F.png", help="draw train and held-out loss to this file"
     )
     group.add_argument(
-        "--checkpoint", type=Path, metavar="DIR", help="write a checkpoint to this folder"
+        "--checkpoint", type=_path, metavar="DIR", help="write a checkpoint to this folder"
     )

@@ -7,6 +7,7 @@ reader sees the old run or the new one and never half of either.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
 def read(folder: Path) -> Checkpoint:
     """Read a folder's checkpoint; ConfigError when there is none or it is damaged."""
     file = folder / FILE_NAME
-    if not file.is_file():
+    if not os.path.isfile(file):  # where a folder may not be entered, Path.is_file raises
         raise ConfigError(f"--resume {folder}: there is no {FILE_NAME} in it")
     try:
         with safe_open(str(file), framework="numpy") as opened:

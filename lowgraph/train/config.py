@@ -10,7 +10,10 @@ from pathlib import Path
 from lowgraph.errors import ConfigError
 from lowgraph.models.presets import MODELS, find_preset
 
-__all__ = ["TrainConfig"]
+__all__ = ["MAX_LOG_EVERY", "TrainConfig"]
+
+MAX_LOG_EVERY = 1_000_000
+_FLOAT32_MAX = 3.4e38
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class TrainConfig:
         self._check_names()
         for label in ("steps", "batch", "log_every", "heldout_batches"):
             _at_least(label, getattr(self, label), 1)
+        if self.log_every is not None and self.log_every > MAX_LOG_EVERY:
+            raise ConfigError(
+                f"--log-every must be at most {MAX_LOG_EVERY}, got {self.log_every}: the losses of "
+                "the steps between two readings wait in pinned memory"
+            )
         for label in ("warmup", "eval_every", "sample", "seed"):
             _at_least(label, getattr(self, label), 0)
         for label in ("learning_rate", "temperature"):
@@ -77,27 +85,33 @@ class TrainConfig:
             find_preset(self.preset)
         if self.device not in ("auto", "host", "cuda") and not _is_cuda_index(self.device):
             raise ConfigError(f"unknown device {self.device!r}; use auto, host, cuda or cuda:N")
-        if self.seed is not None and self.seed >= 2**63:
-            raise ConfigError(f"--seed must be below 2**63, got {self.seed}")
+        for label in ("seed", "steps"):  # 64-bit integers on the device
+            value = getattr(self, label)
+            if value is not None and value >= 2**63:
+                raise ConfigError(f"{_flag(label)} must be below 2**63, got {value}")
 
     def _check_outputs(self) -> None:
         """A run of hours must not find out at its end that its folder is not there."""
+        named = [path for path in (self.data, self.json, self.plot) if path is not None]
+        if len({os.path.realpath(path) for path in named}) < len(named):
+            raise ConfigError("--data, --json and --plot must be different files")
         for label in ("json", "plot"):
             path = getattr(self, label)
             if path is not None:
-                if path.is_dir():
+                if os.path.isdir(path):
                     raise ConfigError(f"{_flag(label)} {path} is a folder; give a file name")
                 _check_folder(label, path, path.absolute().parent)
         if self.checkpoint is not None:
             folder = self.checkpoint.absolute()
-            nearest = next(part for part in (folder, *folder.parents) if part.exists())
+            nearest = next(part for part in (folder, *folder.parents) if os.path.exists(part))
             _check_folder("checkpoint", self.checkpoint, nearest)
 
 
 def _check_folder(label: str, path: Path, folder: Path) -> None:
     """Refuse an output whose folder is not there, is a file, or may not be written."""
-    if not folder.is_dir():
-        state = "is not a folder" if folder.exists() else "is not there"
+    # os.path's questions answer False where Path's raise: below a folder that may not be entered.
+    if not os.path.isdir(folder):
+        state = "is not a folder" if os.path.exists(folder) else "is not there"
         raise ConfigError(f"{_flag(label)} {path}: {folder} {state}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(f"{_flag(label)} {path}: {folder} may not be written")
@@ -121,3 +135,5 @@ def _at_least(label: str, value: int | None, low: int) -> None:
 def _above_zero(label: str, value: float | None) -> None:
     if value is not None and not (value > 0.0 and math.isfinite(value)):
         raise ConfigError(f"{_flag(label)} must be a finite number above 0, got {value}")
+    if value is not None and value > _FLOAT32_MAX:
+        raise ConfigError(f"{_flag(label)} must be at most {_FLOAT32_MAX} (float32), got {value}")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -64,12 +66,10 @@ def read_corpus(path: Path | None) -> Corpus:
     """
     if path is None:
         source, files, skip_binary = "Python standard library", _library_sources(), False
-    elif path.is_dir():
-        source, files, skip_binary = str(path), _text_files(path), True
-    elif path.exists():
-        source, files, skip_binary = str(path), [path], False
     else:
-        raise ConfigError(f"--data {path}: no such file or folder")
+        is_folder = _is_folder(path)
+        files = _text_files(path) if is_folder else [path]
+        source, skip_binary = str(path), is_folder
     parts = [_read(file) for file in files]
     kept = [part for part in parts if not (skip_binary and b"\0" in part)]
     text = b"".join(kept)
@@ -130,10 +130,31 @@ def _library_sources() -> list[Path]:
     return [file for file in files if not _LEFT_OUT & set(file.relative_to(root).parts)]
 
 
+def _is_folder(path: Path) -> bool:
+    """True for a folder, False for a regular file; ConfigError for anything else."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError as error:
+        raise ConfigError(f"--data {path}: no such file or folder") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    # A pipe without a writer would hang the run, and /dev/zero never ends.
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        raise ConfigError(f"--data {path}: neither a regular file nor a folder")
+    return stat.S_ISDIR(mode)
+
+
 def _text_files(root: Path) -> list[Path]:
-    """Regular files below a folder, sorted; hidden files and folders are left out."""
+    """Regular files below a folder, sorted; hidden files and folders are left out.
+
+    Raises ConfigError for a folder that cannot be listed: what is in it would be missing unsaid.
+    """
+
+    def refuse(error: OSError) -> NoReturn:
+        raise _unreadable(error.filename, error) from error
+
     found: list[Path] = []
-    for folder, names, files in os.walk(root):
+    for folder, names, files in os.walk(root, onerror=refuse):
         names[:] = [name for name in names if not name.startswith(".")]
         found += [Path(folder, file) for file in files if not file.startswith(".")]
     return sorted(file for file in found if file.is_file())
@@ -143,4 +164,8 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise ConfigError(f"--data {file}: {error.strerror or error}") from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"--data {path}: {error.strerror or error}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from lowgraph.driver import Device
@@ -123,14 +123,15 @@ class Trainer:
             if error is None:
                 raise
 
-    def _lap_ends(self) -> list[int]:
+    def _lap_ends(self) -> Iterator[int]:
         """Step numbers at which a lap ends: after the warm steps, at each cadence, at the end."""
-        first, steps = self.first_step, self.plan.schedule.steps
-        ends = {min(first + _WARM_STEPS, steps), steps}
-        for cadence in (self.plan.log_every, self.config.eval_every):
-            if cadence:
-                ends.update(range(first - first % cadence + cadence, steps, cadence))
-        return sorted(ends)
+        end, steps = self.first_step, self.plan.schedule.steps
+        warm = end + _WARM_STEPS
+        cadences = [every for every in (self.plan.log_every, self.config.eval_every) if every]
+        while end < steps:
+            following = [end - end % every + every for every in cadences]
+            end = min(steps, *following, *([warm] if end < warm else []))
+            yield end
 
     def _run_to(self, end: int, stop: StopRequest) -> None:
         while self.step < end and not stop.made:

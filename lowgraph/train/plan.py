@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lowgraph.errors import ConfigError
 from lowgraph.models.presets import CharLMConfig, find_preset
 from lowgraph.ops.control import control_bytes, new_control
-from lowgraph.train.config import TrainConfig
+from lowgraph.train.config import MAX_LOG_EVERY, TrainConfig
 from lowgraph.train.data import Corpus, check_length
 
 __all__ = ["Plan", "Schedule", "make_plan"]
@@ -127,7 +127,7 @@ def _refuse_change(flag: str, given: object, kept: object) -> None:
 
 def _laps(steps: int) -> int:
     """About twenty progress lines a run."""
-    return max(1, steps // 20)
+    return min(max(1, steps // 20), MAX_LOG_EVERY)
 
 
 def _or(given: Number | None, otherwise: Number) -> Number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from lowgraph._version import VERSION
@@ -152,18 +153,21 @@ def _say_end(result: Result, trainer: Trainer, say: Say) -> None:
         say(f"interrupted after step {result.steps} of {trainer.plan.schedule.steps}")
     heldout, bigram = trainer.heldout[-1][1], result.bigram_loss
     side = "below" if heldout < bigram else "above"
-    say(
-        f"held-out loss {heldout:.4f} nats a byte, bigram {bigram:.4f}: "
-        f"{abs(bigram - heldout):.4f} {side} the bigram's"
-    )
+    gap = f"{abs(bigram - heldout):.4f} {side} the bigram's"
+    if not math.isfinite(heldout):
+        gap = "the run diverged; try a lower --lr"
+    say(f"held-out loss {heldout:.4f} nats a byte, bigram {bigram:.4f}: {gap}")
     if result.step_us is not None:
         say(f"mean of the steps after the first two: {result.step_us / 1000:.3f} ms, "
             f"{result.tokens_per_s:.0f} tokens/s")  # fmt: skip
     say(trainer.parts.graph_step.report().text())
 
 
-def _sample(trainer: Trainer, say: Say) -> str:
+def _sample(trainer: Trainer, say: Say) -> str | None:
     config, plan = trainer.config, trainer.plan
+    if not math.isfinite(trainer.heldout[-1][1]):
+        say("sample: none, the run diverged")
+        return None
     text = generate(
         trainer.parts.inference.next_logits,
         plan.shape.context,

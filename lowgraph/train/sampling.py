@@ -39,6 +39,8 @@ def generate(
 
 
 def _draw(logits: Row, temperature: float, generator: np.random.Generator) -> int:
-    scaled = logits.astype(np.float64) / temperature
-    chances = np.exp(scaled - scaled.max())
+    # The difference first: a tiny temperature makes it infinite, whose exponential is 0, not NaN.
+    above = logits.astype(np.float64) - logits.max()
+    with np.errstate(over="ignore"):
+        chances = np.exp(above / temperature)
     return int(generator.choice(len(chances), p=chances / chances.sum()))

@@ -27,6 +27,12 @@ from lowgraph.train.config import TrainConfig
         (["--temperature", "-1"], "--temperature must be a finite number above 0"),
         (["--seed", "-1"], "--seed must be at least 0"),
         (["--log-every", "0"], "--log-every must be at least 1"),
+        (["--log-every", "1000001"], "--log-every must be at most 1000000, got 1000001"),
+        (["--steps", str(2**63)], f"--steps must be below 2**63, got {2**63}"),
+        (["--lr", "1e300"], "--lr must be at most 3.4e+38 (float32), got 1e+300"),
+        (["--data", ""], "argument --data: the path is empty"),
+        (["--json", "a.png", "--plot", "./a.png"], "must be different files"),
+        (["--data", "text", "--json", "text"], "must be different files"),
         (
             ["--json", "/no/such/folder/f.json"],
             "--json /no/such/folder/f.json: /no/such/folder is not there",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +58,38 @@ def test_nothing_to_read_is_refused(tmp_path: Path, content: bytes | None) -> No
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"no such file|holds no text"):
         data.read_corpus(path)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+def test_what_may_never_end_is_refused(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/zero") if kind == "a device" else tmp_path / "pipe"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    with pytest.raises(ConfigError, match=f"--data {path}: neither a regular file nor a folder"):
+        data.read_corpus(path)
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match="File name too long"):
+        data.read_corpus(Path("x" * 300))
+
+
+def test_a_folder_that_cannot_be_listed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files would be missing from the text unsaid. The refusal is made: root may list all."""
+    (tmp_path / "a.txt").write_bytes(b"text")
+    (tmp_path / "closed").mkdir()
+    listed = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("closed"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(ConfigError, match="closed: Permission denied"):
+        data.read_corpus(tmp_path)
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

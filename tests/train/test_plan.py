@@ -34,6 +34,10 @@ def test_what_flags_say_is_taken() -> None:
     assert (schedule.learning_rate, schedule.warmup, schedule.weight_decay) == (0.25, 0, 0.5)
 
 
+def test_progress_lines_of_an_endless_run_still_come() -> None:
+    assert make_plan(TrainConfig(steps=2**62), "nano").log_every == 1_000_000
+
+
 def test_the_warm_up_is_at_most_a_hundred_steps() -> None:
     assert make_plan(TrainConfig(steps=100_000), "nano").schedule.warmup == 100
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from lowgraph.train.sampling import generate
 
@@ -44,10 +45,12 @@ def test_a_seed_gives_the_same_text_and_another_seed_another() -> None:
     assert draw(1) != draw(2)
 
 
-def test_a_low_temperature_takes_the_likeliest() -> None:
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("temperature", [1e-3, 1e-300, 5e-324])
+def test_a_low_temperature_takes_the_likeliest(temperature: float) -> None:
     def nearly_even(tokens: npt.NDArray[np.int32], position: int) -> Row:
         logits = np.zeros(256, np.float32)
         logits[65] = 0.1
         return logits
 
-    assert generate(nearly_even, context=4, count=9, temperature=1e-3, seed=0) == b"A" * 9
+    assert generate(nearly_even, context=4, count=9, temperature=temperature, seed=0) == b"A" * 9
