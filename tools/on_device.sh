@@ -4,6 +4,7 @@
 # RESULTS (benchmarks/results): folder for the JSON files. --bench adds the benchmarks, --record
 # writes the driver's answers as tests/traces would hold them, --fast leaves out the tests.
 # PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
+# OTHER_BINDINGS: a folder with another release of cuda-bindings; the tests run with it as well.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 2
@@ -45,6 +46,15 @@ install_offline() {
     fi
 }
 
+other_bindings() {  # the folder $OTHER_BINDINGS holds another cuda-bindings; our cubins, same tests
+    PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" -c \
+        'import importlib.metadata as m; print("cuda-bindings", m.version("cuda-bindings"))'
+    PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" -m pytest -q -m "gpu or both" --device cuda \
+        tests/driver tests/kernel_library tests/capture tests/ops
+    PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" examples/train_small.py --device cuda \
+        --steps 200 --json "$results/train_small_other_bindings.json"
+}
+
 part "install" install_offline
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 part "environment" "$python" tools/environment.py "$results/environment.json"
@@ -52,6 +62,8 @@ part "environment" "$python" tools/environment.py "$results/environment.json"
     --junitxml "$results/tests.xml"
 part "main job" "$python" examples/train_small.py --device cuda --steps 2000 \
     --json "$results/train_small.json"
+part "agreement of runs and devices" "$python" tools/agreement.py "$results/agreement.json"
+[ -z "${OTHER_BINDINGS:-}" ] || part "tests with other bindings" other_bindings
 [ "$record" = no ] || part "traces" "$python" tests/traces/record.py --device cuda \
     --out "$results/traces.json"
 [ "$bench" = no ] || part "benchmarks" "$python" -m lowgraph bench --json "$results/bench.json"

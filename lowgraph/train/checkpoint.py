@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,19 @@ def _assemble(about: dict[str, Any], tensors: Tensors) -> Checkpoint:
     groups: dict[str, Tensors] = {group: {} for group in _GROUPS}
     for name, value in tensors.items():
         group, _, tensor = name.partition("/")
+        if value.dtype != np.float32:
+            raise ValueError(f"{name} holds {value.dtype}, not float32")
         groups[group][tensor] = value
     plan = dict(about["plan"])
     plan["shape"] = CharLMConfig(**plan["shape"])
-    plan["schedule"] = Schedule(**plan["schedule"])
+    plan["schedule"] = _schedule(plan["schedule"])
     return Checkpoint(Plan(**plan), int(about["step"]), about["data_sha256"], **groups)
+
+
+def _schedule(values: dict[str, Any]) -> Schedule:
+    schedule = Schedule(**values)
+    for field in fields(Schedule):
+        value = getattr(schedule, field.name)
+        if type(value) is not int and (field.type == "int" or type(value) is not float):
+            raise ValueError(f"{field.name} is {value!r}, not a number of the right kind")
+    return schedule
