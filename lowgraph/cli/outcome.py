@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Callable
 
 from lowgraph.errors import BuildError, ConfigError, DeviceUnavailable, LowgraphError
 
-__all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "exit_code"]
+__all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "NOBODY_READS", "exit_code"]
 
 FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
+NOBODY_READS = 141  # what a shell reports for a program that SIGPIPE ended
 
 # What the user can put right: flags and files, the device asked for, the compiler, the disk.
 _USER_CAN_MEND = (ConfigError, DeviceUnavailable, BuildError)
@@ -20,8 +23,11 @@ _USER_CAN_MEND = (ConfigError, DeviceUnavailable, BuildError)
 def exit_code(work: Callable[[], None]) -> int:
     """Run a command: 0, or 2 for bad input, 1 for another error of ours, 130 when interrupted.
 
-    An exception that is not lowgraph's passes: it is a defect, and its traceback is wanted.
+    141, and no word, when nobody reads its output any more (`| head`). An exception that is not
+    lowgraph's passes: it is a defect, and its traceback is wanted.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # text and paths may hold any character
     try:
         work()
     except _USER_CAN_MEND as error:
@@ -31,6 +37,10 @@ def exit_code(work: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOBODY_READS
     return 0
 
 

@@ -54,13 +54,28 @@ def library(source: Path = SOURCE_DIR) -> Path:
     home = make_private(cache_dir() / "hostdev")
     parts = sorted(source.glob("*.cpp"))
     path = home / _key(source, [*parts, source / "exports.map"]) / LIBRARY_NAME
-    if not path.exists():
+    if not _is_sound(path):
         # One lock for all builds: each ends by deleting the object files that it does not need.
         with _locked(home / "lock"), _disk_errors(home):
-            if not path.exists():
+            if not _is_sound(path):
                 _build_into(path, source, parts, home)
     check_private(path)
     return path
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether the library is there and as it was built: loading a torn one would end the process.
+
+    Its hash lies beside it; a crash of the machine or a full disk can tear either.
+    """
+    try:
+        return _hash_file(path).read_text() == hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _hash_file(path: Path) -> Path:
+    return path.with_name("sha256")
 
 
 def _key(source: Path, parts: list[Path]) -> str:
@@ -89,6 +104,7 @@ def _build_into(path: Path, source: Path, parts: list[Path], home: Path) -> None
         run_compiler(command, "linking the host device")
         built.chmod(0o700)
         path.parent.mkdir(mode=0o700, exist_ok=True)
+        _hash_file(path).write_text(hashlib.sha256(built.read_bytes()).hexdigest())
         os.replace(built, path)
     for target in set(objects.iterdir()) - set(wanted.values()):
         target.unlink()

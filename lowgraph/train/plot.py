@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 from lowgraph.errors import ConfigError
+from lowgraph.train.files import replace_file
 
 __all__ = ["draw", "require"]
 
 
 def require(path: Path) -> None:
     """Raise ConfigError now if `draw` could not work at the end: no matplotlib, unknown suffix."""
-    figure = _new_figure()
-    known = figure.canvas.get_supported_filetypes()
-    if path.suffix.lstrip(".").lower() not in known:
+    # PGF is a program for LaTeX, which matplotlib calls.
+    known = set(_new_figure().canvas.get_supported_filetypes()) - {"pgf"}
+    if _format(path) not in known:
         raise ConfigError(f"--plot {path}: use a name that ends in .{', .'.join(sorted(known))}")
 
 
@@ -34,10 +36,16 @@ def draw(
     axes.set_xlabel("step")
     axes.set_ylabel("loss (nats a byte)")
     axes.legend()
+    image = io.BytesIO()
+    figure.savefig(image, format=_format(path))
     try:
-        figure.savefig(path)
+        replace_file(path, image.getvalue())
     except OSError as error:
         raise ConfigError(f"--plot {path}: {error.strerror or error}") from error
+
+
+def _format(path: Path) -> str:
+    return path.suffix.lstrip(".").lower()
 
 
 def _new_figure() -> Any:

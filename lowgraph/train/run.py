@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
+from lowgraph.errors import ConfigError
 from lowgraph.memory import readable
 from lowgraph.train import checkpoint, plot
 from lowgraph.train.config import TrainConfig
@@ -24,7 +25,12 @@ PRECISION = "float32"
 
 
 def _flushed(text: str) -> None:
-    print(text, flush=True)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"standard output: {error.strerror or error}") from error
 
 
 def run(config: TrainConfig, say: Say = _flushed) -> Result:

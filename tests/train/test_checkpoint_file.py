@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -75,3 +77,25 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path: Path, damage: str
     with pytest.raises(ConfigError, match="--resume") as caught:
         checkpoint.read(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"batch": "8"}, "batch is '8'"), ({"learning_rate": None}, "learning_rate is None")],
+)
+def test_a_setting_of_the_wrong_kind_is_damage(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    written = _example()
+    plan = replace(written.plan, schedule=replace(written.plan.schedule, **changes))
+    checkpoint.write(tmp_path, replace(written, plan=plan))
+    with pytest.raises(ConfigError, match=f"damaged: {said}"):
+        checkpoint.read(tmp_path)
+
+
+def test_tensors_of_another_type_are_damage(tmp_path: Path) -> None:
+    written = _example()
+    doubled = {name: value.astype(np.float64) for name, value in written.moment1.items()}
+    checkpoint.write(tmp_path, replace(written, moment1=cast("Any", doubled)))
+    with pytest.raises(ConfigError, match=r"moment1/.* holds float64, not float32"):
+        checkpoint.read(tmp_path)

@@ -81,7 +81,8 @@ LOWGRAPH_API CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
 LOWGRAPH_API CUresult cuGraphDestroy(CUgraph hGraph) {
     LOWGRAPH_ENTRY(graphs);
     Graph* const graph = find_graph(hGraph);
-    if (graph == nullptr || is_captured_into(*graph)) return CUDA_ERROR_INVALID_VALUE;
+    if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (is_captured_into(*graph)) return CUDA_ERROR_ILLEGAL_STATE;  // seen on driver 580.159
     const CUresult code = destroy_graph(*graph);
     entry.lock().unlock();
     call_user_destructors();

@@ -83,6 +83,15 @@ def test_a_changed_part_is_compiled_alone(source: Path, cache: Path) -> None:
     assert len(now.items() & kept.items()) == 1
 
 
+@pytest.mark.parametrize("torn", [b"", b"junk", None], ids=["empty", "junk", "hole"])
+def test_a_torn_library_is_built_again(source: Path, cache: Path, torn: bytes | None) -> None:
+    path = build.library(source)
+    whole = path.read_bytes()
+    path.write_bytes(bytes(len(whole)) if torn is None else torn)
+    assert build.library(source) == path
+    assert path.read_bytes() == whole
+
+
 def test_a_cache_that_others_can_write_is_refused(source: Path, cache: Path) -> None:
     cache.mkdir()
     cache.chmod(0o777)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
+import pytest
 from cuda.bindings import driver as cu
 
 from lowgraph.driver import entry, event, graph, stream
@@ -157,6 +158,7 @@ def test_graph_and_executable_are_destroyed_in_flight(kit: Kit) -> None:
     assert x.value() == 8.0
 
 
+@pytest.mark.host  # a real driver reads a destroyed node as if it were there: undefined, not a rule
 def test_handles_of_destroyed_objects_are_refused(kit: Kit) -> None:
     captured = kit.kernels("add", on=kit.vector())
     node = graph.nodes(captured)[0]
