@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
 # Tests, main job and trace recorder on a machine with a GPU, offline, from this checkout:
-#   tools/on_device.sh [RESULTS] [--bench] [--record] [--fast]
-# RESULTS (benchmarks/results): folder for the JSON files. --bench adds the benchmarks, --record
-# writes the driver's answers as tests/traces would hold them, --fast leaves out the tests.
+#   tools/on_device.sh [RESULTS] [--record] [--fast]
+# RESULTS (benchmarks/results): folder for the JSON files. --record writes the driver's answers as
+# tests/traces would hold them, --fast leaves out the tests.
 # PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
 # OTHER_BINDINGS: a folder with another release of cuda-bindings; the tests run with it as well.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 2
 results=benchmarks/results
-bench=no record=no tests=yes
+record=no tests=yes
 for word in "$@"; do
     case $word in
-        --bench) bench=yes ;;
         --record) record=yes ;;
         --fast) tests=no ;;
         -*) echo "unknown option $word" >&2; exit 2 ;;
@@ -66,7 +65,6 @@ part "agreement of runs and devices" "$python" tools/agreement.py "$results/agre
 [ -z "${OTHER_BINDINGS:-}" ] || part "tests with other bindings" other_bindings
 [ "$record" = no ] || part "traces" "$python" tests/traces/record.py --device cuda \
     --out "$results/traces.json"
-[ "$bench" = no ] || part "benchmarks" "$python" -m lowgraph bench --json "$results/bench.json"
 part "stamp" "$python" tools/environment.py "$results/environment.json" --stamp "$results"
 
 printf '\n'

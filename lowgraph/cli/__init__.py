@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from lowgraph._version import VERSION
 from lowgraph.cli import cache, info
-from lowgraph.cli.outcome import exit_code
+from lowgraph.cli.outcome import NOBODY_READS, exit_code
 from lowgraph.train.arguments import OneLineParser
 
-__all__ = ["exit_code", "main"]
+__all__ = ["NOBODY_READS", "exit_code", "main"]
 
 _COMMANDS = {"info": info, "cache": cache}
 

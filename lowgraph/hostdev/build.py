@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -93,6 +94,8 @@ def _build_into(path: Path, source: Path, parts: list[Path], home: Path) -> None
     objects = make_private(home / "objects")
     wanted = {part: objects / f"{_key(source, [part])}.o" for part in parts}
     missing = [part for part, target in wanted.items() if not target.exists()]
+    for abandoned in home.glob(".building-*"):  # of builds that were killed: we hold the lock
+        shutil.rmtree(abandoned, ignore_errors=True)
     _say_how_long(len(missing))
     with tempfile.TemporaryDirectory(prefix=".building-", dir=home) as name:
         folder = Path(name)

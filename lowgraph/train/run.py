@@ -54,14 +54,14 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         result = _begin(trainer, device, corpus)
         _say_header(result, trainer, corpus, say)
         trainer.train()
+        if config.checkpoint is not None:  # first of all: a Ctrl-C from here on ends the run
+            written = checkpoint.write(config.checkpoint, trainer.checkpoint())
+            say(f"checkpoint: step {trainer.step} in {written}")
         trainer.evaluate()
         _conclude(result, trainer)
         _say_end(result, trainer, say)
         if config.sample:
             result.sample = _sample(trainer, say)
-        if config.checkpoint is not None:
-            written = checkpoint.write(config.checkpoint, trainer.checkpoint())
-            say(f"checkpoint: step {trainer.step} in {written}")
     _write_files(config, result, say)
     return result
 

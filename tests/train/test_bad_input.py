@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from lowgraph.cli import NOBODY_READS
 from lowgraph.driver.selection import probe
-from tests.train.runs import example
+from lowgraph.errors import ConfigError
+from lowgraph.train import plot
+from tests.train.runs import EXAMPLE, environment, example
 
 
 def _refused(*flags: str, said: str, **variables: str) -> None:
@@ -73,3 +78,33 @@ def test_matplotlib_is_asked_for_before_the_run(tmp_path: Path) -> None:
         said="pip install 'lowgraph[plot]'",
         PYTHONPATH=str(tmp_path),
     )  # fmt: skip
+
+
+def test_an_output_that_cannot_be_written_keeps_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    image = tmp_path / "loss.png"
+    image.write_bytes(b"old")
+    monkeypatch.setattr("lowgraph.train.files.os.fsync", full)
+    with pytest.raises(ConfigError, match=r"loss\.png: No space left on device"):
+        plot.draw(image, [2.0, 1.0], 1, [(2, 1.0)], 1.5)
+    assert image.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [image]
+
+
+def test_nobody_reads_the_output_any_more(tmp_path: Path) -> None:
+    """As in `train_small.py | head -1`: the run ends without a word."""
+    text = tmp_path / "text"
+    text.write_bytes(b"a line of text\n" * 500)
+    flags = ["--device", "host", "--preset", "nano", "--steps", "1", "--data", str(text)]
+    command = [sys.executable, str(EXAMPLE), *flags]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment(), **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline().startswith(b"device: host")
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait(timeout=120) == NOBODY_READS
+    assert b"Traceback" not in said

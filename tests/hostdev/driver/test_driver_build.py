@@ -92,6 +92,13 @@ def test_a_torn_library_is_built_again(source: Path, cache: Path, torn: bytes | 
     assert path.read_bytes() == whole
 
 
+def test_what_a_killed_build_left_is_removed(source: Path, cache: Path) -> None:
+    abandoned = cachedir.make_private(cache / "hostdev" / ".building-killed")
+    (abandoned / "common.h.gch").write_bytes(b"x")
+    build.library(source)
+    assert not abandoned.exists()
+
+
 def test_a_cache_that_others_can_write_is_refused(source: Path, cache: Path) -> None:
     cache.mkdir()
     cache.chmod(0o777)
