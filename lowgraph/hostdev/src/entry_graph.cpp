@@ -200,7 +200,8 @@ LOWGRAPH_API CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraph
 LOWGRAPH_API CUresult cuGraphDestroyNode(CUgraphNode hNode) {
     LOWGRAPH_ENTRY(graphs);
     Node* const node = find_node(hNode);
-    if (node == nullptr || is_captured_into(*node->graph)) return CUDA_ERROR_INVALID_VALUE;
+    if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (is_captured_into(*node->graph)) return CUDA_ERROR_ILLEGAL_STATE;  // seen on driver 580.159
     if (has_memory_nodes(*node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
     remove_node(*node);
     return CUDA_SUCCESS;

@@ -1,6 +1,7 @@
 #include "exec.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "module.h"
 #include "stream.h"
@@ -37,7 +38,17 @@ bool can_run(const Work& work) {
     return true;
 }
 
+const Node* find_in_cycle(const Graph& graph) {
+    const std::vector<const Node*> order = topological_order(graph);
+    if (order.size() == graph.nodes.size()) return nullptr;
+    const std::unordered_set<const Node*> ordered(order.begin(), order.end());
+    for (const Node& node : graph.nodes)
+        if (!ordered.count(&node)) return &node;
+    return nullptr;
+}
+
 const Node* find_culprit(const Graph& graph) {
+    if (const Node* culprit = find_in_cycle(graph)) return culprit;
     for (const Node& node : graph.nodes) {
         if (!can_run(node.work)) return &node;
         if (const auto* child = std::get_if<ChildWork>(&node.work))

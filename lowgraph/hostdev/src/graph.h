@@ -18,7 +18,8 @@ void destroy_graphs();  // context teardown
 // ---- Nodes and edges ----
 Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies);
 void remove_node(Node& node);
-// INVALID_VALUE: another graph's node, an edge that exists (or does not), or one that closes a cycle.
+// INVALID_VALUE: another graph's node, the node itself, or an edge that exists (or does not). An edge
+// may close a cycle, as on driver 580.159: instantiation is what refuses the graph.
 CUresult connect(Node& from, Node& to);
 CUresult disconnect(Node& from, Node& to);
 CUgraphNodeType type_of(const Work& work);

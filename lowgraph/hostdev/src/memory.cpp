@@ -182,7 +182,11 @@ CUresult commit(uint64_t address) {
     Tables& all = tables();
     const TableLock hold(all.lock);
     Region* region = region_at(address);
-    if (region == nullptr || region->address != address) return CUDA_ERROR_INVALID_VALUE;
+    // A free on another stream, with no order between the two, may have come first: there is nothing
+    // to do then. The recorded driver takes such pairs without an error.
+    const bool freed = region == nullptr || region->address != address ||
+                       (!region->of_graph && region->state == RegionState::dead);
+    if (freed) return CUDA_SUCCESS;
     // A stream-ordered free may be queued already: the memory still appears, for the work between.
     const bool waiting =
         region->state == RegionState::reserved || region->state == RegionState::closing;

@@ -106,6 +106,17 @@ def test_a_stream_ordered_free_does_not_wait(kit: Kit) -> None:
     assert kit.get(y, 1) == [6.0]
 
 
+def test_a_free_that_overtakes_its_allocation_harms_nothing(kit: Kit) -> None:
+    """On streams with no order between them; the recorded driver takes such pairs."""
+    stream, other = kit.stream(), kit.stream()
+    with kit.held(stream):
+        x = int(must(cu.cuMemAllocAsync(4, stream)))
+        must(cu.cuMemFreeAsync(x, other))
+        must(cu.cuStreamSynchronize(other))
+    assert code_of(cu.cuStreamSynchronize(stream)) == SUCCESS
+    assert code_of(cu.cuCtxSynchronize()) == SUCCESS
+
+
 def test_the_default_pool_counts_what_is_in_use(kit: Kit) -> None:
     pool, stream = must(cu.cuDeviceGetDefaultMemPool(0)), kit.stream()
     used = cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT

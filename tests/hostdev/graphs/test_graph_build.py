@@ -54,7 +54,10 @@ def test_dependencies_are_added_and_removed(kit: Kit) -> None:
     add_edges, remove_edges = edge_calls()
     assert add_edges(owner, sooner, later) == 0
     assert add_edges(owner, sooner, later) == 1, "the edge exists"
-    assert add_edges(owner, later, sooner) == 1, "a cycle"
+    assert add_edges(owner, later, later) == 1, "a node after itself"
+    assert add_edges(owner, later, sooner) == 0, "a cycle may be built"
+    assert answer_of(cu.cuGraphInstantiate(owner, 0)) == 1, "but not instantiated"
+    assert remove_edges(owner, later, sooner) == 0
     launches(kit.executable(owner), kit.stream)
     assert x.value() == 20.0
     assert remove_edges(owner, sooner, later) == 0
