@@ -1,21 +1,25 @@
-"""Shield: Ctrl-C is held back while a window is set up or torn down, and delivered after that.
+"""Shield: Ctrl-C is held back while a step is recorded or closed, and delivered after that.
 
-A KeyboardInterrupt between two driver calls of the teardown would leave the stream capturing for
-good. Only the main thread runs Python's signal handlers, so elsewhere there is nothing to hold.
+A KeyboardInterrupt between two driver calls of a window's teardown, or on entry of its `__exit__`,
+would leave the stream capturing for good. A second Ctrl-C passes at once: a body may hang. Only the
+main thread runs Python's signal handlers, so elsewhere there is nothing to hold.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 __all__ = ["Shield"]
 
 
 class Shield:
-    """Raise and lower it in any order; a held interrupt goes to the handler from before."""
+    """Raise and lower it in any order; a held interrupt goes to the handler from before.
+
+    As a context manager it is up inside the block. Inside another shield it does nothing.
+    """
 
     def __init__(self) -> None:
         """Make it lowered."""
@@ -28,6 +32,8 @@ class Shield:
         if self._raised or threading.current_thread() is not threading.main_thread():
             return
         before = signal.getsignal(signal.SIGINT)
+        if getattr(before, "__func__", None) is Shield._hold:
+            return
         if callable(before):  # else: ignored, default or set outside Python: nothing is raised here
             self._before = before
             self._raised = True
@@ -43,5 +49,21 @@ class Shield:
         if held is not None:
             self._before(*held)
 
+    def __enter__(self) -> Shield:
+        """Raise it."""
+        self.up()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Lower it, which may deliver an interrupt."""
+        self.down()
+
     def _hold(self, number: int, frame: FrameType | None) -> None:
+        if self._held is not None:
+            self._before(number, frame)
         self._held = number, frame

@@ -50,7 +50,7 @@ class Call:
 class LaunchRecord:
     """One kernel launch: by-value arguments and pointers (addresses) by name, in order.
 
-    index: its place among the journal's calls.
+    index: its place among the journal's calls. sizes: grid, block, dynamic shared bytes.
     """
 
     index: int
@@ -60,6 +60,7 @@ class LaunchRecord:
     scalars: tuple[tuple[str, Any], ...]
     pointers: tuple[tuple[str, int], ...]
     where: str
+    sizes: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,5 +186,16 @@ class Journal:
             name = kernel.name
         else:
             name = gate.function_names.get(function, hex(function))
-        record = LaunchRecord(call.index, name, function, stream, scalars, pointers, call.where)
+        record = LaunchRecord(
+            call.index, name, function, stream, scalars, pointers, call.where, _sizes(args[0])
+        )
         self.launches.append(record)
+
+
+def _sizes(config: Any) -> tuple[Any, ...]:
+    """Grid, block and dynamic shared bytes of a CUlaunchConfig."""
+    return (
+        (config.gridDimX, config.gridDimY, config.gridDimZ),
+        (config.blockDimX, config.blockDimY, config.blockDimZ),
+        config.sharedMemBytes,
+    )

@@ -1,4 +1,4 @@
-"""Frozen scalars: by-value arguments that differ between two passes of one body.
+"""Frozen scalars: by-value arguments and launch sizes that differ between two passes of one body.
 
 The priming pass and the recorded pass are two different steps. What differs between them by value,
 a step number, a learning rate, a seed, would be the recorded step's in every replay.
@@ -12,6 +12,9 @@ from lowgraph.capture.journal import Journal, LaunchRecord
 from lowgraph.errors import FrozenScalar
 
 __all__ = ["find_frozen", "same_launches"]
+
+_SIZES = ("grid", "block", "dynamic shared memory")
+_REMEDY = "keep what changes from step to step in device memory, and pass its address"
 
 
 def same_launches(primed: Journal, recorded: Journal) -> bool:
@@ -28,9 +31,13 @@ def find_frozen(primed: Journal, recorded: Journal) -> FrozenScalar | None:
     if not same_launches(primed, recorded):
         return None
     for number, (old, new) in enumerate(zip(primed.launches, recorded.launches, strict=True)):
+        for label, size, now in zip(_SIZES, old.sizes, new.sizes, strict=False):
+            if size != now:
+                remedy = "launch what the largest step needs, and read the size on the device"
+                return _refusal(number, new, f"the {label}", size, now, remedy)
         for (name, before), (_, now) in zip(old.scalars, new.scalars, strict=True):
             if not _equal(before, now):
-                return _refusal(number, new, name, before, now)
+                return _refusal(number, new, f"argument {name!r}", before, now, _REMEDY)
     return None
 
 
@@ -39,10 +46,12 @@ def _equal(before: Any, now: Any) -> bool:
     return bool(before == now) or both_nan
 
 
-def _refusal(number: int, launch: LaunchRecord, name: str, before: Any, now: Any) -> FrozenScalar:
+def _refusal(
+    number: int, launch: LaunchRecord, what: str, before: Any, now: Any, remedy: str
+) -> FrozenScalar:
     return FrozenScalar(
-        f"argument {name!r} of {launch.kernel} (launch {number}) was {before!r} in the priming "
+        f"{what} of {launch.kernel} (launch {number}) was {before!r} in the priming "
         f"pass and {now!r} in the recorded one: every replay would use {now!r}",
         launch.where,
-        "keep what changes from step to step in device memory, and pass its address",
+        remedy,
     )

@@ -22,6 +22,7 @@ from types import TracebackType
 
 from lowgraph import counters, driver
 from lowgraph.capture.graph import CapturedGraph, drain_dropped
+from lowgraph.capture.interrupts import Shield
 from lowgraph.capture.journal import Journal
 from lowgraph.capture.phase import Move, Phase, PhaseMachine
 from lowgraph.capture.report import StepReport
@@ -115,13 +116,21 @@ class GraphStep:
         self._refuse_nested("prime")
         self._machine.check(Move.PRIME)
         drain_dropped()
+        with Shield() as shield:
+            self._prime(shield)
+
+    def _prime(self, shield: Shield) -> None:
         self._drop_primed()
         self._machine.go(Phase.PRIMING)
         journal = Journal()
         try:
             # Under the lock: the hooks that the journal sets are the process's.
             with open_window.LOCK, journal.watch(), self._pool.priming(self.label) as primed:
-                self._run_body()
+                try:
+                    shield.down()  # a real step may take long
+                    self._run_body()
+                finally:
+                    shield.up()
         except BaseException:
             self._machine.go(Phase.COLD)
             raise
@@ -139,6 +148,10 @@ class GraphStep:
         self._refuse_nested("capture")
         self._machine.check(Move.CAPTURE)
         drain_dropped()
+        with Shield():
+            self._capture()
+
+    def _capture(self) -> None:
         self._machine.go(Phase.CAPTURING)
         try:
             graph = self._record()
@@ -183,12 +196,13 @@ class GraphStep:
         self._machine.check(Move.CLOSE)
         if self.phase is Phase.CLOSED:
             return
-        self._machine.go(Phase.CLOSED)
-        self._counts.why_no_graph = "closed"
-        self._drop_primed()
-        graph, self._graph = self._graph, None
-        if graph is not None:
-            graph.close()
+        with Shield():
+            self._machine.go(Phase.CLOSED)
+            self._counts.why_no_graph = "closed"
+            self._drop_primed()
+            graph, self._graph = self._graph, None
+            if graph is not None:
+                graph.close()
 
     def report(self) -> StepReport:
         """The figures so far: a copy."""

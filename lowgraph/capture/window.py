@@ -116,9 +116,7 @@ class Window:
             if self._library is not None:
                 self._library.make_resident()
             self._open()
-            self._shield.down()  # delivers a Ctrl-C that came meanwhile
         except BaseException as error:
-            self._shield.up()
             refusal = self._leave(error) or error
             self._shield.down()
             if refusal is error:
@@ -174,7 +172,7 @@ class Window:
         trace: TracebackType | None,
     ) -> None:
         """End the capture and judge it; raises what went wrong first."""
-        self._shield.up()
+        # The shield is still up: an interrupt on entry of this method would leave all as it is.
         try:
             if isinstance(error, CaptureRefused) and error.where is None:
                 error.where = open_window.raised_at(error)

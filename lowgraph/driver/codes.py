@@ -10,6 +10,7 @@ from cuda.bindings import driver
 
 from lowgraph.errors import CaptureError, ContextPoisoned, DriverError, OutOfMemory
 
+INVALID_CONTEXT = 201
 NOT_READY = 600
 OUTSIDE_TABLE = -1  # the bindings raised before a code could be read
 

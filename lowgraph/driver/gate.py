@@ -94,6 +94,8 @@ def failure(name: str, args: Sequence[Any], code: int, nbytes: int | None) -> Dr
     text = _describe(code)
     if code in codes.STICKY and fault_text is not None:
         text = fault_text() or text
+    if code == codes.INVALID_CONTEXT:
+        text += "; call device.make_current() once in each thread"
     return codes.error_class(code)(name, _readable(args), code, codes.name_of(code), text, nbytes)
 
 

@@ -60,12 +60,18 @@ class Kernel:
         """
         values = self.pack.values(args)
         with self._lock:
-            if self._where != (stream, grid, block, shared):
+            if not self._is_configured(stream, grid, block, shared):
                 self._configure(stream, grid, block, shared)
             self.pack.store(values)
             if observer is not None:
                 observer(self, dict(zip(self.pack.names, values, strict=True)), self._config)
             launch(self._config, self._function, self.pack.address)
+
+    def _is_configured(self, *where: Any) -> bool:
+        try:
+            return self._where == where
+        except ValueError:  # a NumPy number and a tuple compare to an array, which has no truth
+            return False
 
     def _configure(self, stream: int, grid: Size, block: Size, shared: int) -> None:
         self._where = None  # stays so if what follows refuses

@@ -75,7 +75,7 @@ def read_signature(path: Path, name: str) -> Signature:
     Raises KernelSourceError (file:line) when there is no such kernel, when a parameter cannot be
     passed or read, and when the file declares the kernel twice with different parameters.
     """
-    text = _blank(path.read_text(encoding="utf-8"))
+    text = _blank(_read(path))
     found: Signature | None = None
     names: list[str] = []
     for declared, params, position in _declarations(text, path):
@@ -97,8 +97,16 @@ def read_signature(path: Path, name: str) -> Signature:
 
 def kernel_names(path: Path) -> list[str]:
     """Return the names of the launchable kernels of a source file, each once, in order."""
-    text = _blank(path.read_text(encoding="utf-8"))
+    text = _blank(_read(path))
     return list(dict.fromkeys(name for name, _, _ in _declarations(text, path)))
+
+
+def _read(path: Path) -> str:
+    # Names and types are ASCII; a comment may be in any encoding.
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise KernelSourceError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _blank(text: str) -> str:

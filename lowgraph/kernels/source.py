@@ -7,6 +7,7 @@ beside the package in a checkout; a user's are given by path.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -69,7 +70,7 @@ def includes(path: Path, folders: Sequence[Path]) -> list[Path]:
 def _included_by(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
     for name in _INCLUDE.findall(path.read_bytes()):
         for folder in (path.parent, *folders):
-            header = folder / name.decode()
+            header = folder / os.fsdecode(name)
             if header.is_file():
                 yield header.resolve()
                 break

@@ -26,10 +26,11 @@ from lowgraph.memory.ledger import Held, Ledger
 from lowgraph.memory.open_window import LOCK, requester
 from lowgraph.memory.pass_pool import PassPool
 from lowgraph.memory.passes import Pass, PassKind
-from lowgraph.memory.slices import Slice
+from lowgraph.memory.slices import Slice, checked_shape
 from lowgraph.memory.source import BlockSource, Upstream
 from lowgraph.memory.staging import Staging
 from lowgraph.memory.stats import PoolStats
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["PersistentPool"]
 
@@ -64,10 +65,13 @@ class PersistentPool(PassPool):
         """Hand out a slice of `shape` (row-major) and `dtype`; its content is undefined.
 
         Inside a step's body it belongs to the running pass; elsewhere it lives until `give_back`.
-        Raises CaptureAllocationError on a miss in a window, PoolError when limit or device is full.
+        Raises CaptureAllocationError on a miss in a window, PoolError when limit or device is full,
+        and on sizes that are negative or no integers, or elements that are Python objects.
         """
-        sizes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(map(int, shape))
+        sizes = checked_shape(name, shape)
         kind = np.dtype(dtype)
+        if kind.hasobject:
+            raise PoolError(f"slice {name!r}: {kind} elements are Python objects, not bytes")
         nbytes = aligned(math.prod(sizes) * kind.itemsize)
         with LOCK:
             self._refuse_closed("take")
@@ -141,7 +145,8 @@ class PersistentPool(PassPool):
     def close(self) -> None:
         """End every slice and give all memory back to the driver. Idempotent.
 
-        Raises PoolError while a graph holds memory or a pass is running.
+        Raises PoolError while a graph holds memory or a pass is running, and the first DriverError
+        of giving back, once all was tried.
         """
         with LOCK:
             if self._closed:
@@ -153,8 +158,7 @@ class PersistentPool(PassPool):
             self._closed = True
             for held in self._held():
                 self._ledger.take_out(held)
-            self.staging.close()
-            self._source.close()
+            do_all((self.staging.close, self._source.close))
 
     def stats(self) -> PoolStats:
         """Figures of this moment."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +15,22 @@ from lowgraph.errors import PoolError
 if TYPE_CHECKING:
     from lowgraph.memory.pool import PersistentPool
 
-__all__ = ["Slice", "register_view"]
+__all__ = ["Slice", "checked_shape", "register_view"]
 
 _VIEW_PROVIDER = "lowgraph.interop"
 _view: Callable[[Slice], Any] | None = None
+
+
+def checked_shape(name: str, shape: tuple[int, ...] | int) -> tuple[int, ...]:
+    """A shape as a tuple of integers, one for a number; PoolError for what is no shape."""
+    try:
+        given = shape if isinstance(shape, Iterable) else (shape,)
+        sizes = tuple(map(operator.index, given))
+    except TypeError:
+        sizes = (-1,)
+    if any(size < 0 for size in sizes):
+        raise PoolError(f"slice {name!r}: shape {shape!r} must be integers of at least 0")
+    return sizes
 
 
 def register_view(factory: Callable[[Slice], Any]) -> None:
@@ -120,7 +133,8 @@ class Slice:
 
         Raises PoolError when they do not lie inside this slice.
         """
-        count = math.prod(shape)
+        sizes = checked_shape(self.name if name is None else name, shape)
+        count = math.prod(sizes)
         if offset < 0 or offset + count > self.elements:
             raise PoolError(
                 f"elements {offset} to {offset + count} do not lie in {self.name!r}, "
@@ -129,7 +143,7 @@ class Slice:
         return Slice(
             self.address + offset * self.dtype.itemsize,
             self.name if name is None else name,
-            tuple(shape),
+            sizes,
             self.dtype,
             pool=self.pool,
             id=self.id,

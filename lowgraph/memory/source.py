@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 from lowgraph.errors import OutOfMemory, PoolError
 from lowgraph.memory.free_list import Block, FreeList
 from lowgraph.memory.stats import readable
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["BlockSource", "Upstream"]
 
@@ -75,8 +77,7 @@ class BlockSource:
     def close(self) -> None:
         """Give every allocation back, free or not."""
         self.free.restore(())
-        for segment in list(self._segments):
-            self._release(segment)
+        do_all(partial(self._release, segment) for segment in list(self._segments))
 
     def _allocate(self, nbytes: int) -> Block:
         address = self._upstream.alloc(nbytes)

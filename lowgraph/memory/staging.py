@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from lowgraph import driver
 from lowgraph.errors import CaptureRefused, PoolError
 from lowgraph.memory import open_window
 from lowgraph.memory.stats import readable
+from lowgraph.memory.teardown import do_all
 
 if TYPE_CHECKING:
     from lowgraph.memory.slices import Slice
@@ -81,9 +83,8 @@ class StagingSlot:
         """Free the memory once idle. Idempotent; arrays taken from it must not be used again."""
         if self._pointer is None:
             return
-        self._wait()
         pointer, self._pointer, self._array = self._pointer, None, None
-        driver.memory.host_free(pointer)
+        do_all((self._wait, partial(driver.memory.host_free, pointer)))
 
     def _wait(self) -> None:
         # Replays run on the stream that recorded the copy, so its idleness covers them too.
@@ -99,9 +100,8 @@ class _RingSlot:
         self.event = driver.event.create()
 
     def close(self) -> None:
-        driver.event.synchronize(self.event)
-        driver.event.destroy(self.event)
-        self.slot.close()
+        acts = (driver.event.synchronize, driver.event.destroy)
+        do_all((*(partial(act, self.event) for act in acts), self.slot.close))
 
 
 class Staging:
@@ -138,10 +138,10 @@ class Staging:
 
     def close(self) -> None:
         """Free everything once idle. Idempotent."""
-        while self._ring:
-            self._ring.pop().close()
-        while self._slots:
-            self._slots.popitem()[1].close()
+        closing: list[_RingSlot | StagingSlot] = [*self._ring, *self._slots.values()]
+        self._ring.clear()
+        self._slots.clear()
+        do_all(part.close for part in closing)
 
 
 def upload(piece: Slice, values: Any, stream: int) -> None:

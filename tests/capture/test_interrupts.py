@@ -9,6 +9,8 @@ import threading
 import pytest
 
 from lowgraph.capture.interrupts import Shield
+from tests.capture.micro import SOURCE
+from tests.support.process import output_of
 
 
 def interrupt() -> None:
@@ -36,6 +38,70 @@ def test_up_and_down_are_idempotent_and_quiet_without_an_interrupt() -> None:
         shield.down()
         shield.down()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_interrupt_passes_at_once() -> None:
+    """What is shielded may hang: the user must be able to end it."""
+    with pytest.raises(KeyboardInterrupt), Shield():
+        interrupt()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+
+
+def test_a_shield_inside_another_leaves_it_to_that_one() -> None:
+    reached = False
+    with pytest.raises(KeyboardInterrupt), Shield():
+        with Shield():
+            interrupt()
+        reached = True
+    assert reached
+
+
+RANDOM_INTERRUPTS = """
+import gc, random, signal
+from pathlib import Path
+from lowgraph import GraphStep, Library, PersistentPool, open_device
+from lowgraph.driver import gate, memory, stream as streams
+from lowgraph.memory import open_window
+
+device = open_device("host")
+library, pool, stream = Library(device), PersistentPool(device), streams.create()
+advance = library.kernel(Path({source!r}), "advance")
+counter, rate = pool.take("counter", 1, "int64"), pool.take("rate", 1)
+memory.memset_d8_async(counter.address, 0, 8, stream)
+
+def body(stream):
+    pool.take("hidden", 100)
+    for _ in range(4):
+        advance(stream, 1, 1, counter, rate)
+
+random.seed(1)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+interrupted = 0
+for trial in range(600):
+    step = GraphStep(body, device=device, pool=pool, library=library, stream=stream)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))
+        for _ in range(4):
+            step()
+        streams.synchronize(stream)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupted += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    state = (streams.capture_status(stream), gc.isenabled(), open_window.current(),
+             library.sealed, gate.guard, gate.observer)
+    assert state == ("none", True, None, None, None, None), (trial, state)
+    step()
+    step.close()
+assert interrupted > 100, interrupted
+print("sound")
+"""
+
+
+@pytest.mark.host
+def test_interrupts_at_random_moments_leave_step_and_stream_usable() -> None:
+    assert output_of(RANDOM_INTERRUPTS.format(source=str(SOURCE))) == "sound\n"
 
 
 def test_another_thread_leaves_the_handler_alone() -> None:

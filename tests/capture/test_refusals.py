@@ -65,6 +65,10 @@ def frozen_rate(micro: Micro) -> None:
     micro.by_value(micro.stream, BLOCKS, 128, micro.y, micro.x, 1.0 / micro.passes, N)
 
 
+def frozen_grid(micro: Micro) -> None:
+    micro.forward(micro.stream, BLOCKS + micro.passes, 128, micro.y, micro.x, N)
+
+
 CASES: dict[In, tuple[str, str]] = {
     allocate: ("CaptureAllocationError", "cuMemAlloc was called in the capture window of 'step'"),
     pool_miss: ("CaptureAllocationError", "'grown' (float32 [1048576]) (4194304 bytes)"),
@@ -76,14 +80,15 @@ CASES: dict[In, tuple[str, str]] = {
     other_stream: ("CaptureIncomplete", "kernel advance was sent to stream 0x0"),
     second_begin: ("CaptureRefused", "cuStreamBeginCapture was called"),
     frozen_rate: ("FrozenScalar", "argument 'rate' of update_by_value (launch 3) was 1.0"),
+    frozen_grid: ("FrozenScalar", f"the grid of forward (launch 3) was ({BLOCKS + 1}, 1, 1)"),
 }
 
 
 def only_in_window(micro: Micro, act: In) -> Callable[[int], None]:
-    """Run `act` while a window is open; a frozen scalar needs the priming pass as well."""
+    """Run `act` while a window is open; what is frozen needs the priming pass as well."""
 
     def extra(number: int) -> None:
-        if open_window.mine() is not None or act is frozen_rate:
+        if open_window.mine() is not None or act in (frozen_rate, frozen_grid):
             act(micro)
 
     return extra

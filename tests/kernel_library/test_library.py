@@ -163,6 +163,14 @@ def test_compile_error_names_file_and_line(library: Library, tmp_path: Path) -> 
     assert counts(library)[2] == 0
 
 
+def test_sizes_of_any_kind_follow_each_other(rig: Rig, library: Library, path: Path) -> None:
+    """A NumPy number beside a tuple compares to an array: no reason to refuse the launch."""
+    kernel = library.kernel(path, "scale")
+    for size in (np.int64(1), (1, 1), np.int64(1), 1, (1,)):
+        kernel(rig.stream, size, size, 0, 0, 1.0, 0)
+    rig.sync()
+
+
 def test_launches_from_two_threads_keep_their_arguments(
     rig: Rig, library: Library, path: Path
 ) -> None:

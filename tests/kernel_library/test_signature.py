@@ -17,6 +17,18 @@ def read(tmp_path: Path, text: str, name: str = "k") -> Signature:
     return read_signature(path, name)
 
 
+def test_a_comment_may_be_in_any_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "source.cu"
+    path.write_bytes(b'// \xa9 M\xfcller\nextern "C" __global__ void k(int n) {}\n')
+    assert read_signature(path, "k").line == 2
+    assert kernel_names(path) == ["k"]
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KernelSourceError, match="cannot be read: Is a directory"):
+        read_signature(tmp_path, "k")
+
+
 def types(signature: Signature) -> list[tuple[str, str]]:
     return [(param.ctype, param.name) for param in signature.params]
 

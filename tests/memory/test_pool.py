@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,22 @@ def test_a_slice_has_its_exact_bytes_at_an_aligned_address() -> None:
     assert (piece.nbytes, piece.shape, piece.dtype, piece.name) == (60, (3, 5), np.float32, "x")
     assert piece.address % 256 == 0 and upstream.live == {piece.address: 256}
     assert pool.stats().reserved == pool.stats().live == 256
+
+
+@pytest.mark.parametrize("shape", [-1, (-1, 5), (2, -3, -4), 1.5, (1.5,), ("a",), None])
+def test_what_is_no_shape_is_refused(shape: Any) -> None:
+    pool, upstream = make_pool()
+    with pytest.raises(PoolError, match=r"slice 'x': shape .* must be integers of at least 0"):
+        pool.take("x", shape)
+    assert upstream.allocs == 0
+    with pytest.raises(PoolError, match="must be integers of at least 0"):
+        pool.take("y", 30).part(20, shape)
+
+
+def test_python_objects_are_refused() -> None:
+    pool, _ = make_pool()
+    with pytest.raises(PoolError, match="elements are Python objects"):
+        pool.take("x", 3, object)
 
 
 def test_a_reused_address_is_a_different_slice() -> None:

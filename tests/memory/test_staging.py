@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from lowgraph import counters, driver
-from lowgraph.errors import PoolError
+from lowgraph.errors import DriverError, PoolError
+from lowgraph.hostdev import control
 from lowgraph.memory import Arena, PersistentPool, StagingSlot, download, fill_zero, upload
 from lowgraph.specs import TensorSpec
 from tests.support.rig import Rig
+
+_RELEASES = ("cuEventDestroy", "cuMemFreeHost", "cuMemFree")
 
 
 @pytest.fixture
@@ -97,6 +100,23 @@ def test_slots_are_named_once_sized_and_closed_once(rig: Rig, pool: PersistentPo
     with pytest.raises(PoolError, match="closed"):
         slot.write(1)
     StagingSlot("lone", (3,)).close()
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("call", ["cuMemFree", "cuMemFreeHost", "cuEventDestroy"])
+def test_a_close_that_fails_has_tried_everything(rig: Rig, call: str) -> None:
+    pool = PersistentPool(rig.device)
+    for name in ("x", "y"):
+        upload(pool.take(name, 1000), np.ones(1000, np.float32), rig.stream)
+    rig.sync()
+    before = {name: control.calls(name) for name in _RELEASES}
+    control.fail(call, 1, 999)
+    with pytest.raises(DriverError, match=f"{call}.* failed: 999"):
+        pool.close()
+    assert {name: control.calls(name) - before[name] for name in _RELEASES} == dict.fromkeys(
+        _RELEASES, 2
+    )
+    pool.close()
 
 
 @pytest.mark.host
