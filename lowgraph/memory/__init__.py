@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from lowgraph.memory.arena import Arena, Layout, plan
+from lowgraph.memory.exclusive import Exclusive
+from lowgraph.memory.owners import (
+    MemoryReport,
+    Share,
+    describe_address,
+    memory_report,
+    top_owners,
+)
 from lowgraph.memory.passes import Primed
 from lowgraph.memory.pool import PersistentPool
 from lowgraph.memory.slices import Slice, register_view
@@ -11,18 +19,24 @@ from lowgraph.memory.stats import PassFigures, PoolStats, readable
 
 __all__ = [
     "Arena",
+    "Exclusive",
     "Layout",
+    "MemoryReport",
     "PassFigures",
     "PersistentPool",
     "PoolStats",
     "Primed",
+    "Share",
     "Slice",
     "Staging",
     "StagingSlot",
+    "describe_address",
     "download",
     "fill_zero",
+    "memory_report",
     "plan",
     "readable",
     "register_view",
+    "top_owners",
     "upload",
 ]

@@ -7,14 +7,14 @@ slice has ended and no holder is left; `on_free` is called then.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lowgraph.errors import PoolError
 from lowgraph.memory.free_list import Block
-from lowgraph.memory.passes import Primed
+from lowgraph.memory.passes import LedgerSums, Primed
 from lowgraph.memory.slices import Slice
 
 if TYPE_CHECKING:
@@ -56,15 +56,17 @@ class Ledger:
         self._pool = pool
         self._on_free = on_free
         self._generations: dict[int, int] = {}
+        self._last_id = 0
 
     def add(self, block: Block, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Held:
         """A new slice over a block: the next id, and the next generation of its address."""
         generation = self._generations.get(block.address, 0) + 1
         self._generations[block.address] = generation
+        self._last_id += 1
         self.takes += 1
         self.live += block.nbytes
         self.peak = max(self.peak, self.live)
-        piece = Slice(block.address, name, shape, dtype, pool=self._pool, id=self.takes,
+        piece = Slice(block.address, name, shape, dtype, pool=self._pool, id=self._last_id,
                       generation=generation)  # fmt: skip
         held = self.held[block.address] = Held(block, piece, None)
         return held
@@ -145,6 +147,31 @@ class Ledger:
         for held in [held for held in self.held.values() if holder in held.holders]:
             self.take_out(held)
 
+    @property
+    def counts(self) -> LedgerSums:
+        """Takes, gives and peak. Ids and generations are not among them: they only ever rise."""
+        return LedgerSums(self.takes, self.gives, self.peak)
+
+    @counts.setter
+    def counts(self, before: LedgerSums) -> None:
+        self.takes, self.gives, self.peak = before
+
+    def labels(self, held: Held) -> list[str]:
+        """Who holds a block beside its live slice, sorted."""
+        return sorted(str(holder) for holder in held.holders if not isinstance(holder, Primed))
+
+    def holdings(self) -> Iterator[tuple[Slice, str, str, int]]:
+        """Slice, kind ("slice", "graph", "primed"), name of who holds it, and aligned bytes."""
+        for held in self.held.values():
+            kind = held.category
+            if kind == "live":
+                yield held.piece, "slice", held.piece.name, held.block.nbytes
+            elif kind == "primed":
+                yield held.piece, "primed", _primed_label(held), held.block.nbytes
+            else:
+                name = held.piece.owner or ", ".join(self.labels(held))
+                yield held.piece, "graph", name, held.block.nbytes
+
     def bytes_of(self, owner: object) -> int:
         """Bytes that a graph keeps beyond the slices that live anyway."""
         return sum(
@@ -159,3 +186,7 @@ class Ledger:
         for held in self.held.values():
             sums[held.category] += held.block.nbytes
         return sums
+
+
+def _primed_label(held: Held) -> str:
+    return next(holder.label for holder in held.holders if isinstance(holder, Primed))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from lowgraph import driver
 from lowgraph.errors import PoolError
+from lowgraph.memory.exclusive import Exclusive
 from lowgraph.memory.free_list import Block
 from lowgraph.memory.ledger import Held, Ledger
 from lowgraph.memory.open_window import LOCK
@@ -16,6 +17,8 @@ from lowgraph.memory.source import BlockSource
 from lowgraph.memory.stats import PassFigures
 
 __all__ = ["PassPool"]
+
+_NAN = 0xFF  # a byte of which every float dtype reads as NaN
 
 
 class PassPool:
@@ -27,6 +30,8 @@ class PassPool:
 
     device: driver.Device
     poison: bool
+    fill_stream: int | None
+    _exclusives: dict[int, Exclusive]
     _source: BlockSource
     _ledger: Ledger
     _pass: Pass | None = None
@@ -69,14 +74,15 @@ class PassPool:
         Call it right before the capture begins; `end_window` or `abort_window` must follow on the
         same thread. Other threads that want the pool wait until then.
         """
-        LOCK.acquire()
+        LOCK.acquire(f"the window of {label!r}")
         try:
             self._refuse_closed("begin_window")
             if primed is not None:
                 self.drop(primed)
             figures = None if primed is None else primed.figures
             before = self._source.free.blocks()
-            self._enter(Pass(PassKind.WINDOW, label, object(), figures, before))
+            window = self._enter(Pass(PassKind.WINDOW, label, object(), figures, before))
+            window.sums_before = self._ledger.counts
         except BaseException:
             LOCK.release()
             raise
@@ -94,9 +100,11 @@ class PassPool:
         return window.figures
 
     def abort_window(self) -> PassFigures:
-        """Undo the window: its slices are dead, the free list is what it was at the begin."""
+        """Undo the window: its slices are dead, the lists and sums are those of its begin."""
         window = self._window("abort_window")
         self._ledger.undo(window.holder)
+        if window.sums_before is not None:
+            self._ledger.counts = window.sums_before
         self._source.free.restore(window.free_before)
         for block in window.free_before:
             self._mark_free(block, f"free, last in {window.label}")
@@ -113,6 +121,8 @@ class PassPool:
         """`owner` holds nothing any more. The caller guarantees that its work is done."""
         with LOCK:
             self._ledger.release(owner)
+            for exclusive in self._exclusives.values():
+                exclusive.left(owner)
 
     # ---- inside ----
 
@@ -134,10 +144,17 @@ class PassPool:
             self._ledger.settle(held)
 
     def _freed(self, held: Held) -> None:
+        running = self._pass
+        if running is not None and running.kind is PassKind.WINDOW:
+            # Not the window's: an abort puts the free list of its begin back and would lose it.
+            running.late.append(held.block)
+            return
         self._mark_free(held.block, held.piece.name)
         self._source.free.give(held.block)
 
     def _mark_free(self, block: Block, name: str) -> None:
+        if self.fill_stream is not None:
+            driver.memory.memset_d8_async(block.address, _NAN, block.nbytes, self.fill_stream)
         if self.poison:
             self.device.annotate(block.address, block.nbytes, "free", name)
 
@@ -165,7 +182,10 @@ class PassPool:
         return running
 
     def _close_window(self) -> None:
-        self._pass = None
+        window, self._pass = self._pass, None
+        for block in window.late if window is not None else ():
+            self._mark_free(block, "freed in a window")
+            self._source.free.give(block)
         LOCK.release()
 
     def _refuse_closed(self, call: str) -> None:

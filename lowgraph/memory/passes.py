@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from lowgraph.errors import CaptureAllocationError
 from lowgraph.memory.free_list import Block, FreeList
 from lowgraph.memory.slices import Slice
 from lowgraph.memory.stats import PassFigures, readable
 
-__all__ = ["Pass", "PassKind", "Primed"]
+__all__ = ["LedgerSums", "Pass", "PassKind", "Primed", "covered"]
 
 
 class PassKind(enum.Enum):
@@ -20,6 +21,23 @@ class PassKind(enum.Enum):
     EAGER = "eager"
     PRIMING = "priming"
     WINDOW = "window"
+
+
+class LedgerSums(NamedTuple):
+    """Counts of a ledger that an aborted window must leave as they were."""
+
+    takes: int
+    gives: int
+    peak: int
+
+
+def covered(ranges: Iterable[tuple[int, int]]) -> int:
+    """Bytes in the union of half-open address ranges."""
+    total = end = 0
+    for first, last in sorted(ranges):
+        total += max(0, last - max(first, end))
+        end = max(end, last)
+    return total
 
 
 class Primed:
@@ -47,6 +65,9 @@ class Pass:
         self.primed = primed
         self.free_before = free_before
         self.recycled = FreeList()
+        self.late: list[Block] = []  # freed in a window by others than the window: free at its end
+        self.sums_before: LedgerSums | None = None
+        self._ranges: set[tuple[int, int]] = set()
         self.thread = threading.get_ident()
         self._pieces: dict[int, Slice] = {}
         self._slices = self._bytes = self._held = self._peak = self._grown = 0
@@ -61,6 +82,7 @@ class Pass:
     def took(self, piece: Slice, nbytes: int, grown: bool) -> None:
         """Count a slice handed out; `grown`: the driver had to provide it."""
         self._pieces[piece.id] = piece
+        self._ranges.add((piece._address, piece._address + nbytes))
         self._slices += 1
         self._bytes += nbytes
         self._held += nbytes
@@ -72,9 +94,15 @@ class Pass:
         self._held -= nbytes
 
     @property
+    def free_bytes(self) -> int:
+        """Bytes that are nobody's, but not on the pool's free list before the pass has ended."""
+        return self.recycled.total + sum(block.nbytes for block in self.late)
+
+    @property
     def figures(self) -> PassFigures:
         """The counts so far."""
-        return PassFigures(self._slices, self._bytes, self._peak, self._grown)
+        used = covered(self._ranges)
+        return PassFigures(self._slices, self._bytes, self._peak, self._grown, used)
 
     def miss(self, wanted: str, nbytes: int, where: str, largest: int) -> CaptureAllocationError:
         """The refusal of a request that the window's free blocks cannot serve."""
@@ -83,8 +111,8 @@ class Pass:
         else:
             primed = (
                 f"the priming pass kept {self.primed.slices} slices, "
-                f"{readable(self.primed.bytes)} in all, of which this pass has taken "
-                f"{self._slices} with {readable(self._bytes)}"
+                f"{readable(self.primed.bytes)} in all (peak {readable(self.primed.peak)}), of "
+                f"which this pass has taken {self._slices} with {readable(self._bytes)}"
             )
         return CaptureAllocationError(
             f"{wanted} ({nbytes} bytes) was taken in the capture window of {self.label!r}, where "

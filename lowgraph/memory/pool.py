@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from lowgraph import driver
-from lowgraph.errors import PoolError
+from lowgraph.errors import CaptureAllocationError, PoolError
 from lowgraph.memory import open_window
+from lowgraph.memory.borrowing import BorrowingPool
 from lowgraph.memory.free_list import Block, aligned
 from lowgraph.memory.ledger import Held, Ledger
 from lowgraph.memory.open_window import LOCK, requester
-from lowgraph.memory.pass_pool import PassPool
 from lowgraph.memory.passes import Pass, PassKind
 from lowgraph.memory.slices import Slice, checked_shape
 from lowgraph.memory.source import BlockSource, Upstream
@@ -35,12 +35,14 @@ from lowgraph.memory.teardown import do_all
 __all__ = ["PersistentPool"]
 
 
-class PersistentPool(PassPool):
+class PersistentPool(BorrowingPool):
     """See the module.
 
     limit: most bytes to hold from the driver; None leaves it to the device.
     poison: mark blocks on the device as they become free. The host device fills them with NaN and
         refuses access to them, in the order of the issued work; a GPU has no such marks.
+    fill_stream: for debugging: fill blocks with 0xFF bytes (NaN) on this stream as they become
+        free, on either device, so that a stale read shows as NaN. One launch a freed block.
     upstream: what provides the bytes, the driver unless a test says otherwise.
     """
 
@@ -50,21 +52,32 @@ class PersistentPool(PassPool):
         limit: int | None = None,
         *,
         poison: bool = True,
+        fill_stream: int | None = None,
         upstream: Upstream | None = None,
     ) -> None:
         self.device = device
         self.poison = poison
+        self.fill_stream = fill_stream
         self.staging = Staging()
         self._source = BlockSource(driver.memory if upstream is None else upstream, limit)
         self._ledger = Ledger(self, self._freed)
+        self._exclusives = {}
         self._refused = 0
 
     # ---- slices ----
 
-    def take(self, name: str, shape: tuple[int, ...] | int, dtype: Any = np.float32) -> Slice:
+    def take(
+        self,
+        name: str,
+        shape: tuple[int, ...] | int,
+        dtype: Any = np.float32,
+        *,
+        lasting: bool = False,
+    ) -> Slice:
         """Hand out a slice of `shape` (row-major) and `dtype`; its content is undefined.
 
-        Inside a step's body it belongs to the running pass; elsewhere it lives until `give_back`.
+        Inside a step's body it belongs to the running pass, unless it is `lasting`; elsewhere it
+        lives until `give_back`.
         Raises CaptureAllocationError on a miss in a window, PoolError when limit or device is full,
         and on sizes that are negative or no integers, or elements that are Python objects.
         """
@@ -75,8 +88,10 @@ class PersistentPool(PassPool):
         nbytes = aligned(math.prod(sizes) * kind.itemsize)
         with LOCK:
             self._refuse_closed("take")
-            running = self._running()
+            running = None if lasting else self._running()
             wanted = f"slice {name!r} ({kind.name} {list(sizes)})"
+            if lasting and self.in_window:
+                self._refuse_lasting(wanted)
             block, grown = self._find(running, wanted, nbytes)
             held = self._ledger.add(block, name, sizes, kind)
             if running is not None:
@@ -98,12 +113,14 @@ class PersistentPool(PassPool):
             if not piece.alive:
                 raise PoolError(f"{piece!r} is given back a second time")
             held = self._ledger.entry(piece)
+            self._refuse_borrowed(held)
             running = self._running()
             if running is not None and piece not in running:
                 raise PoolError(
                     f"slice {piece.name!r} was taken outside this pass of {running.label!r}, "
                     "and a later pass would miss it: give it back outside the body"
                 )
+            self._exclusives.pop(held.block.address, None)
             self._retire(held, running)
 
     def who_owns(self, address: int) -> Slice | None:
@@ -130,6 +147,11 @@ class PersistentPool(PassPool):
 
     # ---- the whole pool ----
 
+    def holdings(self) -> tuple[tuple[Slice, str, str, int], ...]:
+        """Slice, kind ("slice", "graph", "primed"), name of its owner, bytes: all that is held."""
+        with LOCK:
+            return tuple(self._ledger.holdings())
+
     def retained(self, owner: object) -> int:
         """Bytes that `owner` keeps beyond the slices that live anyway."""
         with LOCK:
@@ -151,7 +173,11 @@ class PersistentPool(PassPool):
         with LOCK:
             if self._closed:
                 return
-            users = {str(held.piece.owner) for held in self._held() if held.piece.owner}
+            users = {
+                held.piece.owner or label
+                for held in self._held()
+                for label in self._ledger.labels(held)
+            }
             users |= {f"a pass of {self._pass.label!r}"} if self._pass is not None else set()
             if users:
                 raise PoolError(f"the pool serves {', '.join(sorted(users))}: close that first")
@@ -164,11 +190,11 @@ class PersistentPool(PassPool):
         """Figures of this moment."""
         with LOCK:
             source, ledger = self._source, self._ledger
-            recycled = self._pass.recycled.total if self._pass is not None else 0
+            inside = self._pass.free_bytes if self._pass is not None else 0
             return PoolStats(
                 reserved=source.reserved,
                 **ledger.sums(),
-                free=source.free.total + recycled,
+                free=source.free.total + inside,
                 largest_free=source.free.largest,
                 peak_live=ledger.peak,
                 slices=sum(held.piece.alive for held in self._held()),
@@ -188,6 +214,12 @@ class PersistentPool(PassPool):
 
     def _held(self) -> list[Held]:
         return list(self._ledger.held.values())
+
+    def _refuse_lasting(self, wanted: str) -> None:
+        """An abort puts the free list of the window's begin back, and this block would be on it."""
+        reason = f"{wanted} was to last, but it was asked for in a capture window"
+        refusal = CaptureAllocationError(reason, requester(), "take it before the step")
+        raise open_window.refused(refusal)
 
     def _find(self, running: Pass | None, wanted: str, nbytes: int) -> tuple[Block, bool]:
         """A block, and whether the driver provided it."""

@@ -25,18 +25,21 @@ class PassFigures:
         slice (priming) this is its distinct set.
     peak: the most that was held at one moment.
     grown: what the driver had to provide.
+    used: bytes of memory that it touched, blocks handed out twice counted once. For a window this
+        is what its graph retains.
     """
 
     slices: int = 0
     bytes: int = 0
     peak: int = 0
     grown: int = 0
+    used: int = 0
 
     def text(self) -> str:
         """One line."""
         return (
-            f"{self.slices} slices, {readable(self.bytes)} in all, peak {readable(self.peak)}, "
-            f"grown by {readable(self.grown)}"
+            f"{self.slices} slices, {readable(self.bytes)} in all over {readable(self.used)}, "
+            f"peak {readable(self.peak)}, grown by {readable(self.grown)}"
         )
 
 

@@ -1,0 +1,15 @@
+"""Matrix products in float32: cuBLAS on a GPU, kernels_cu/gemm.cu on the host device.
+
+The backend is `device.blas_backend`, picked once; there is no fallback from one to the other. Both
+work in preallocated workspaces, one a stream: cuBLAS would otherwise allocate in a capture, and the
+size is among what decides which of its kernels run. Matrices are row-major.
+"""
+
+from __future__ import annotations
+
+from lowgraph.blas.backend import Product
+from lowgraph.blas.kernel import split_k
+from lowgraph.blas.products import Blas
+from lowgraph.blas.workspace import Workspaces, workspace_bytes
+
+__all__ = ["Blas", "Product", "Workspaces", "split_k", "workspace_bytes"]

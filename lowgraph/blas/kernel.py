@@ -1,0 +1,79 @@
+"""The products of the host device: kernels_cu/gemm.cu, with split-K in the borrowed workspace."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lowgraph.blas.backend import Product
+from lowgraph.kernels import Kernel, Library
+from lowgraph.memory import Slice
+
+__all__ = ["KernelBackend", "split_k"]
+
+_TILE = 64  # gemm.cu: rows and columns of the product that a block computes
+_DEPTH = 64  # gemm.cu: k of one pass of a block; a chunk that is no multiple of it runs a short one
+_REDUCE_PER_BLOCK = 512  # gemm.cu: outputs that a block of gemm_reduce sums
+_ENOUGH_BLOCKS = 4  # below that, split k: cores of the machines that the host device is for
+_SHORTEST_CHUNK = 128  # of k: below that a slab's traffic costs more than its products
+
+
+def split_k(m: int, n: int, k: int, workspace: int) -> tuple[int, int]:
+    """(slabs, k of each) for gemm.cu: more than one slab when the product has few tiles.
+
+    A slab is a partial product [m,n] in the workspace (bytes); its k is a multiple of 64, but for
+    the last one's. The choice depends on the sizes alone, so that the order of addition is the same
+    on every machine.
+    """
+    tiles = -(-m // _TILE) * -(-n // _TILE)
+    wanted = min(-(-_ENOUGH_BLOCKS // tiles), k // _SHORTEST_CHUNK, workspace // (4 * m * n))
+    if wanted < 2:
+        return 1, k
+    chunk = -(-k // (wanted * _DEPTH)) * _DEPTH
+    return -(-k // chunk), chunk
+
+
+class _Plan(NamedTuple):
+    product: Product
+    kernel: Kernel
+    grid: tuple[int, int, int]
+    slabs: int
+    chunk: int
+
+
+class KernelBackend:
+    """gemm.cu."""
+
+    title = "GEMM by kernels_cu/gemm.cu (float32)"
+
+    def __init__(self, library: Library) -> None:
+        """Load the four kernels."""
+        self._gemm = {
+            (False, False): library.kernel("gemm.cu", "gemm_nn"),
+            (False, True): library.kernel("gemm.cu", "gemm_nt"),
+            (True, False): library.kernel("gemm.cu", "gemm_tn"),
+        }
+        self._reduce = library.kernel("gemm.cu", "gemm_reduce")
+
+    def plan(self, product: Product, workspace_bytes: int) -> _Plan:
+        """Kernel, grid and slabs."""
+        m, n, k = product[:3]
+        slabs, chunk = split_k(m, n, k, workspace_bytes)
+        kernel = self._gemm[product.trans_a, product.trans_b]
+        return _Plan(product, kernel, (-(-n // _TILE), -(-m // _TILE), slabs), slabs, chunk)
+
+    def run(self, plan: _Plan, stream: int, workspace: Slice, out: Any, a: Any, b: Any) -> None:
+        """One launch, or two with split-K."""
+        (m, n, k, _, _, accumulate), kernel, grid, slabs, chunk = plan
+        if slabs == 1:
+            kernel(stream, grid, 64, out, a, b, m, n, k, chunk, int(accumulate))
+            return
+        partial = workspace.address
+        kernel(stream, grid, 64, partial, a, b, m, n, k, chunk, 0)
+        blocks = -(-m * n // _REDUCE_PER_BLOCK)
+        self._reduce(stream, blocks, 128, out, partial, m * n, slabs, int(accumulate))
+
+    def forget(self) -> None:
+        """Nothing is kept by stream."""
+
+    def close(self) -> None:
+        """Nothing to drop: modules stay loaded."""

@@ -1,0 +1,215 @@
+"""Blas: the products that a model calls, over one backend and one workspace a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lowgraph import driver
+from lowgraph.blas.backend import Backend, Product
+from lowgraph.blas.cublas import CublasBackend
+from lowgraph.blas.kernel import KernelBackend
+from lowgraph.blas.workspace import Workspaces, workspace_bytes
+from lowgraph.errors import CaptureRefused, ConfigError, LibraryNotReady
+from lowgraph.kernels import Library
+from lowgraph.memory import PersistentPool, Slice, fill_zero, open_window, readable
+
+__all__ = ["Blas"]
+
+
+class Blas:
+    """Products on the streams that were prepared.
+
+    What a product needs beside its operands is made outside of windows: the handle when the Blas is
+    made, a stream's workspace and a shape's algorithm in `prepare` or by the first product of that
+    stream and shape, which the priming pass of a step runs. In a window what is missing is refused
+    (LibraryNotReady), for cuBLAS would allocate there, or take another algorithm than it was seen
+    with.
+
+    Attributes: backend ("cublas" or "kernel"), stream (that it was made for), workspaces.
+    """
+
+    def __init__(
+        self,
+        device: driver.Device,
+        library: Library,
+        stream: int,
+        pool: PersistentPool,
+        workspace: int | None = None,
+    ) -> None:
+        """Take the workspace (bytes; NVIDIA's advice if None) and make the handle for `stream`.
+
+        Raises LibraryNotReady in a window, ConfigError when the device wants cuBLAS and its
+        bindings are not installed, LibraryError when cuBLAS cannot make a handle.
+        """
+        _refuse_in_window("a Blas was made", "make it before the step")
+        self.backend = device.blas_backend
+        self.stream = stream
+        self._pool = pool
+        advised = workspace_bytes(device.compute_capability)
+        self.workspaces = Workspaces(pool, advised if workspace is None else workspace)
+        self._plans: dict[Product, Any] = {}
+        self._closed = False
+        self.workspaces.make(stream)
+        try:
+            self._backend: Backend = (
+                CublasBackend(pool) if self.backend == "cublas" else KernelBackend(library)
+            )
+        except BaseException:
+            self.workspaces.close()
+            raise
+
+    @property
+    def workspace(self) -> Slice:
+        """The workspace of the stream that it was made for."""
+        return self.workspaces.make(self.stream)
+
+    def describe(self) -> str:
+        """The header line of a run: backend, precision, workspace."""
+        return f"{self._backend.title}, workspace {readable(self.workspaces.nbytes)}"
+
+    def prepare(self, products: Iterable[Product] = (), stream: int | None = None) -> None:
+        """Make a stream's workspace, and run each product once on scratch memory of the pool.
+
+        stream: that it was made for, if None. Waits for the stream. Raises LibraryNotReady in a
+        window, ConfigError for a product that cannot be.
+        """
+        self._refuse_closed()
+        _refuse_in_window("blas.prepare was called", "call it before the step")
+        target = self.stream if stream is None else stream
+        self.workspaces.make(target)
+        for product in products:
+            self._warm(Product(*product).check(), target)
+        driver.stream.synchronize(target)
+
+    def prepared(self, product: Product, stream: int | None = None) -> bool:
+        """Whether a window on the stream may record this product."""
+        target = self.stream if stream is None else stream
+        return product in self._plans and self.workspaces.get(target) is not None
+
+    def gemm(
+        self,
+        stream: int,
+        out: Slice,
+        a: Slice,
+        b: Slice,
+        m: int,
+        n: int,
+        k: int,
+        trans_a: bool = False,
+        trans_b: bool = False,
+        accumulate: bool = False,
+    ) -> None:
+        """out[m,n] = op(a)[m,k] op(b)[k,n], added to `out` with `accumulate`; row-major float32.
+
+        trans_a: `a` is stored [k,m]; trans_b: `b` is stored [n,k]. Raises ConfigError for operands
+        that are too small or not float32, LibraryNotReady, LibraryError.
+        """
+        _check("out", out, m * n)
+        _check("a", a, m * k)
+        _check("b", b, k * n)
+        product = Product(m, n, k, trans_a, trans_b, accumulate)
+        plan = self._plans.get(product)
+        workspace = self.workspaces.get(stream)
+        if plan is not None and workspace is not None:
+            self._backend.run(plan, stream, workspace, out, a, b)
+        else:
+            self._first(product, stream, out, a, b)
+
+    def resize(self, nbytes: int) -> None:
+        """Give every stream a workspace of another size; all products are unseen again.
+
+        Raises WorkspaceInUse while a graph borrows one, and changes nothing then.
+        """
+        self._refuse_closed()
+        _refuse_in_window("blas.resize was called", "call it before the step")
+        self.workspaces.resize(nbytes)
+        self._plans.clear()
+        self._backend.forget()
+
+    def release(self, stream: int) -> None:
+        """Give a stream's workspace back, as before the stream is destroyed.
+
+        Raises WorkspaceInUse while a graph borrows it.
+        """
+        _refuse_in_window("blas.release was called", "call it after the step")
+        self.workspaces.release(stream)
+        self._backend.forget()
+
+    def close(self) -> None:
+        """Give the workspaces back and drop the handle. Idempotent.
+
+        Raises WorkspaceInUse while a graph borrows one, and changes nothing then.
+        """
+        if self._closed:
+            return
+        _refuse_in_window("blas.close was called", "close it after the step")
+        self.workspaces.close()
+        self._closed = True
+        self._plans.clear()
+        self._backend.close()
+
+    # ---- inside ----
+
+    def _first(self, product: Product, stream: int, out: Any, a: Any, b: Any) -> None:
+        """The first product of its shape, or on its stream."""
+        m, n, k = map(int, product[:3])
+        product = Product(m, n, k, *map(bool, product[3:])).check()
+        self._refuse_closed()
+        window = open_window.mine()
+        if window is not None:
+            raise self._not_ready(product, stream, window.label)
+        workspace = self.workspaces.make(stream)
+        plan = self._backend.plan(product, workspace.nbytes)
+        self._backend.run(plan, stream, workspace, out, a, b)
+        self._plans[product] = plan
+
+    def _not_ready(self, product: Product, stream: int, label: str) -> CaptureRefused:
+        if product not in self._plans:
+            what = f"{product.as_call()} was not seen before the window of {label!r}"
+        else:
+            what = f"stream {stream:#x} has no workspace yet in the window of {label!r}"
+        target = "" if stream == self.stream else f", stream={stream:#x}"
+        remedy = (
+            f"call blas.prepare([{product.as_call()}]{target}) before the step, or prime with a "
+            "pass that runs it"
+        )
+        reason = f"{self._backend.title}: {what}"
+        return open_window.refused(LibraryNotReady(reason, open_window.requester(), remedy))
+
+    def _warm(self, product: Product, stream: int) -> None:
+        m, n, k = product[:3]
+        take = self._pool.take
+        out, a, b = take("scratch out", m * n), take("scratch a", m * k), take("scratch b", k * n)
+        try:
+            for piece in (out, a, b):
+                fill_zero(piece, stream)
+            self.gemm(stream, out, a, b, *product)
+        finally:
+            # Another stream may be handed these blocks next.
+            driver.stream.synchronize(stream)
+            for piece in (out, a, b):
+                self._pool.give_back(piece)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise ConfigError("this Blas is closed: make a new one")
+
+
+def _check(role: str, operand: Any, elements: int) -> None:
+    if operand.dtype != np.float32:
+        raise ConfigError(f"gemm: {role} {operand.name!r} is {operand.dtype}, not float32")
+    if operand.nbytes < 4 * elements:
+        raise ConfigError(
+            f"gemm: {role} {operand.name!r} has {operand.nbytes} bytes, "
+            f"its sizes need {4 * elements}"
+        )
+
+
+def _refuse_in_window(what: str, remedy: str) -> None:
+    window = open_window.mine()
+    if window is not None:
+        reason = f"{what} in the capture window of {window.label!r}"
+        raise open_window.refused(LibraryNotReady(reason, open_window.requester(), remedy))
