@@ -1,8 +1,9 @@
 """WindowGuard: what has no place in a capture window is refused before the driver sees it.
 
 Some of them would invalidate the capture (facts: 900), some would slip through and be missing from
-every replay: work on a stream that is not in the capture runs at once, without an error. Only the
-window's own thread is guarded; in thread-local mode others may do what they like.
+every replay, or be in it with a host address that nobody keeps: work on a stream that is not in the
+capture and synchronous copies run at once without an error, and a copy from pageable memory becomes
+a node that reads that address again. Other threads are judged by other_threads.py.
 """
 
 from __future__ import annotations
@@ -10,17 +11,27 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from lowgraph import driver
+from lowgraph.capture import other_threads
+from lowgraph.capture.forks import ForkTracker
+from lowgraph.capture.stream_calls import AT_ONCE, HOST_ADDRESSES, described, stream_of
 from lowgraph.driver import gate
 from lowgraph.errors import (
+    BlockingCaptureStream,
     CaptureAllocationError,
     CaptureIncomplete,
     CaptureRefused,
     ModuleLoadDuringCapture,
+    PageableHostMemory,
     SyncDuringCapture,
+    UnjoinedFork,
 )
 from lowgraph.memory import open_window
+from lowgraph.memory.open_window import OpenWindow
 
-__all__ = ["WindowGuard"]
+__all__ = ["SPECIAL_STREAMS", "WindowGuard"]
+
+SPECIAL_STREAMS = {0: "the legacy stream", 1: "the legacy stream", 2: "the per-thread stream"}
 
 _SYNCS = frozenset(
     {
@@ -35,35 +46,45 @@ _MEMORY = frozenset(
     {
         "cuMemAlloc",
         "cuMemAllocAsync",
+        "cuMemAllocFromPoolAsync",
+        "cuMemAllocHost",
+        "cuMemAllocManaged",
+        "cuMemAllocPitch",
         "cuMemFree",
         "cuMemFreeAsync",
         "cuMemHostAlloc",
         "cuMemFreeHost",
         "cuMemHostRegister",
         "cuMemHostUnregister",
+        "cuMemPoolTrimTo",
     }
 )
-_MODULES = frozenset({"cuModuleLoadData", "cuModuleUnload", "cuFuncLoad"})
+_MODULES = frozenset(
+    {
+        "cuModuleLoad",
+        "cuModuleLoadData",
+        "cuModuleLoadDataEx",
+        "cuModuleLoadFatBinary",
+        "cuModuleUnload",
+        "cuLibraryLoadData",
+        "cuLibraryLoadFromFile",
+        "cuLibraryUnload",
+        "cuFuncLoad",
+    }
+)
 _GRAPHS = frozenset(
     {
         "cuStreamBeginCapture",
+        "cuStreamBeginCaptureToGraph",
         "cuStreamEndCapture",
         "cuStreamDestroy",
         "cuGraphLaunch",
         "cuGraphInstantiate",
+        "cuGraphInstantiateWithParams",
         "cuGraphUpload",
         "cuGraphExecUpdate",
         "cuGraphExecDestroy",
         "cuGraphDestroy",
-    }
-)
-_STREAM_LAST = frozenset(
-    {
-        "cuMemcpyHtoDAsync",
-        "cuMemcpyDtoHAsync",
-        "cuMemcpyDtoDAsync",
-        "cuMemsetD8Async",
-        "cuMemsetD32Async",
     }
 )
 
@@ -71,32 +92,55 @@ _STREAM_LAST = frozenset(
 class WindowGuard:
     """The gate's `guard` while a window is open: called with each driver call before it is made.
 
-    It follows forks: a stream that waits for an event recorded in the capture is in the capture.
+    Other threads are checked from the first call on, the window's own while `armed`: its begin and
+    its end are calls that it would refuse. `forks` follows the streams that are in the capture.
     """
 
-    def __init__(self, label: str, stream: int) -> None:
-        """Guard the window of the calling thread over `stream`."""
-        self.label = label
-        self.streams = {stream}
-        self._events: set[int] = set()
+    def __init__(self, window: OpenWindow) -> None:
+        """Guard a window of the calling thread."""
+        self.label = window.label
+        self.forks = ForkTracker(window.stream)
+        self.armed = False
+        self._window = window
         self._thread = threading.get_ident()
 
     def __call__(self, op: str, args: tuple[Any, ...]) -> None:
         """Raise a CaptureRefused that names the user's line, or let the call pass."""
         if threading.get_ident() != self._thread:
+            other_threads.check(op, args, self._window, self.forks)
+            following = gate.guard
+            if following is not None and following is not self:  # the next window opened meanwhile
+                following(op, args)
+        elif self.armed:
+            stream = stream_of(op, args)
+            error = self._judge(op, args) if stream is None else self._sent(op, args, stream)
+            if error is not None:
+                raise open_window.refused(error)
+            self.forks.follow(op, args, stream)
+
+    def let_others_finish(self) -> None:
+        """Call it once the guard stands, before the begin."""
+        other_threads.let_finish(self._window, self.forks)
+
+    def check_forks(self) -> None:
+        """Tell the journal of forks that are still open; call it right before the end."""
+        forks = self.forks.unjoined()
+        if not forks:
             return
-        error = self._judge(op, args)
-        if error is not None:
-            raise open_window.refused(error)
-        self._follow(op, args)
+        listed = "; ".join(fork.text() for fork in forks)
+        error = UnjoinedFork(
+            f"{len(forks)} forked stream(s) of the capture {self.label!r} are not joined: {listed}",
+            forks[0].forked_at,
+            "record a plain event behind the fork's last work and let the capture's stream wait "
+            "for it",
+        )
+        error.forks = tuple(forks)
+        open_window.refused(error)
 
     def _judge(self, op: str, args: tuple[Any, ...]) -> CaptureRefused | None:
-        if op == "cuLaunchKernelEx":
-            function = int(args[1])
-            name = gate.function_names.get(function, hex(function))
-            return self._on_stream(f"kernel {name}", int(args[0].hStream))
-        if op in _STREAM_LAST:
-            return self._on_stream(op, int(args[-1]))
+        if op == "cuStreamWaitEvent":
+            waiting, event = int(args[0]), int(args[1])
+            return self._outside_event(waiting, event) or self._blocking_fork(waiting, event)
         where = open_window.requester()
         said = f"{op} was called in the capture window of {self.label!r}"
         if op in _SYNCS:
@@ -105,6 +149,11 @@ class WindowGuard:
         if op in _MEMORY:
             remedy = "take memory before the step, or from the pool inside a primed body"
             return CaptureAllocationError(f"{said}; it would break the capture", where, remedy)
+        if op in AT_ONCE:
+            remedy = "use the async form on the step's stream, or copy before the step"
+            return CaptureIncomplete(
+                f"{said}: it would run at once and be in no replay", where, remedy
+            )
         if op in _MODULES:
             remedy = "ask the library for its kernels before the step"
             return ModuleLoadDuringCapture(f"{said}; a replay would not do it again", where, remedy)
@@ -113,19 +162,69 @@ class WindowGuard:
             return CaptureRefused(f"{said}, which has to end first", where, remedy)
         return None
 
-    def _on_stream(self, what: str, stream: int) -> CaptureRefused | None:
-        if stream in self.streams:
-            return None
-        streams = ", ".join(map(hex, sorted(self.streams)))
+    def _sent(self, op: str, args: tuple[Any, ...], stream: int) -> CaptureRefused | None:
+        if stream in self.forks.streams:
+            return self._pageable(op, args) if op in HOST_ADDRESSES else None
+        streams = ", ".join(map(hex, sorted(self.forks.streams)))
         return CaptureIncomplete(
-            f"{what} was sent to stream {stream:#x} in the capture window of {self.label!r}: it "
-            f"would run at once and be in no replay (capturing: {streams})",
+            f"{described(op, args)} was sent to stream {stream:#x} in the capture window of "
+            f"{self.label!r}: it would run at once and be in no replay (capturing: {streams})",
             open_window.requester(),
             "use the stream that the body is given, or fork from it with an event",
         )
 
-    def _follow(self, op: str, args: tuple[Any, ...]) -> None:
-        if op == "cuEventRecord" and int(args[1]) in self.streams:
-            self._events.add(int(args[0]))
-        elif op == "cuStreamWaitEvent" and int(args[1]) in self._events:
-            self.streams.add(int(args[0]))
+    def _pageable(self, op: str, args: tuple[Any, ...]) -> CaptureRefused | None:
+        for place in HOST_ADDRESSES[op]:
+            pointer, nbytes = _address(args[place]), int(args[2])
+            if pointer is None or _is_pageable(pointer, nbytes):
+                return PageableHostMemory(
+                    f"{op} in the capture window of {self.label!r} names {nbytes} bytes of "
+                    "pageable host memory: every replay would use that address again, whatever "
+                    "is there by then",
+                    open_window.requester(),
+                    "copy from or to a staging slot of the pool, which is pinned and never moves",
+                )
+        return None
+
+    def _outside_event(self, stream: int, event: int) -> CaptureRefused | None:
+        recorded_at = self.forks.outside.get(event)
+        if recorded_at is None or stream not in self.forks.streams:
+            return None
+        return CaptureRefused(
+            f"stream {stream:#x} of the capture {self.label!r} would wait for an event recorded "
+            f"outside of it, at {recorded_at}; that would break the capture (905)",
+            open_window.requester(),
+            "wait for work from outside before the step, or fork the other stream in first",
+        )
+
+    def _blocking_fork(self, stream: int, event: int) -> CaptureRefused | None:
+        if stream in self.forks.streams or event not in self.forks.events:
+            return None
+        special = SPECIAL_STREAMS.get(stream)
+        if special is None:
+            with driver.stream.relaxed():  # the stream is not in the capture yet: this is safe
+                if not driver.stream.is_blocking(stream):
+                    return None
+        what = special or f"stream {stream:#x}, a blocking stream,"
+        return BlockingCaptureStream(
+            f"{what} would be forked into the capture {self.label!r}: any work of any thread on "
+            "the legacy stream would break it (906)",
+            open_window.requester(),
+            "make the stream with driver.stream.create(), which is non-blocking",
+        )
+
+
+def _address(given: Any) -> int | None:
+    """An address as an integer; None for a Python buffer, which is pageable."""
+    try:
+        return int(given)
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_pageable(pointer: int, nbytes: int) -> bool:
+    # In relaxed mode no call is unsafe (facts), so asking the driver cannot break the capture.
+    if driver.memory.is_pinned_here(pointer, nbytes):
+        return False
+    with driver.stream.relaxed():
+        return driver.memory.is_pageable(pointer)

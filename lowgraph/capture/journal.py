@@ -3,6 +3,10 @@
 It listens at two places: the gate of the driver layer (every call, with its code) and the launch of
 kernels (argument values by name). Calls of other threads are kept apart: they are not part of the
 pass, but they are the suspects when the driver says that a capture was broken from outside.
+
+A "light" journal keeps of successful calls only what the checks need, launches with their arguments
+and addresses, without looking for the user's line; failing calls and refusals are as in a "full"
+one. benchmarks/journal_cost.py measures what either adds to a call.
 """
 
 from __future__ import annotations
@@ -10,82 +14,59 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from lowgraph.capture.records import Call, LaunchRecord, LibraryCall
+from lowgraph.capture.suspects import Suspect, Suspects
 from lowgraph.driver import gate
-from lowgraph.errors import CaptureRefused
+from lowgraph.errors import CaptureRefused, ConfigError
 from lowgraph.kernels import Kernel
 from lowgraph.kernels import launch as kernel_launch
+from lowgraph.kernels.signature import Signature
 from lowgraph.memory import open_window
 
-__all__ = ["Call", "Journal", "LaunchRecord", "LibraryCall", "Listeners"]
+__all__ = ["DETAILS", "Call", "Journal", "LaunchRecord", "LibraryCall", "Listeners"]
+
+DETAILS = ("full", "light")
+"""How much a journal keeps of calls that went well."""
 
 Listeners = tuple[
     "gate.Observer | None", "kernel_launch.Observer | None", "open_window.Recorder | None"
 ]
 
 _LAUNCH = "cuLaunchKernelEx"
+_END = "cuStreamEndCapture"
 # 600 is a query's answer, and reading past a kernel's last parameter is how they are counted.
 _NOT_READY = 600
-_PROBES = frozenset({"cuFuncGetParamInfo"})
-
-
-@dataclass(frozen=True)
-class Call:
-    """One driver call. args: readable text. code: the CUresult. where: the user's file:line."""
-
-    index: int
-    op: str
-    args: str
-    code: int
-    where: str
-    thread: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.op}({self.args}) answered {self.code}"
-
-
-@dataclass(frozen=True)
-class LaunchRecord:
-    """One kernel launch: by-value arguments and pointers (addresses) by name, in order.
-
-    index: its place among the journal's calls. sizes: grid, block, dynamic shared bytes.
-    """
-
-    index: int
-    kernel: str
-    function: int
-    stream: int
-    scalars: tuple[tuple[str, Any], ...]
-    pointers: tuple[tuple[str, int], ...]
-    where: str
-    sizes: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class LibraryCall:
-    """A call of a foreign library. kernels: kernel nodes it added, None if not known.
-
-    addresses: device memory that its kernels use.
-    """
-
-    name: str
-    kernels: int | None
-    addresses: tuple[int, ...]
-    where: str
+# The pointer attribute of memory that the driver does not know is refused: that is the answer.
+_PROBES = frozenset({"cuFuncGetParamInfo", "cuPointerGetAttribute"})
+_INVALIDATED = 901
+_NOT_KEPT = "a line that the light journal did not keep"
 
 
 class Journal:
-    """See the module. `watch()` fills it; afterwards it is a record."""
+    """See the module. `watch()` fills it; afterwards it is a record.
 
-    def __init__(self) -> None:
+    detail: "full" or "light". total: driver calls of the pass; `calls` has them all, or the failing
+    ones. suspects: calls of other threads.
+    """
+
+    def __init__(self, detail: str = "full") -> None:
+        """Make an empty journal of the calling thread. Raises ConfigError on another detail."""
+        if detail not in DETAILS:
+            raise ConfigError(f"journal {detail!r}: must be one of {', '.join(DETAILS)}")
+        self.detail = detail
+        self.total = 0
         self.calls: list[Call] = []
-        self.others: list[Call] = []
+        self.suspects = Suspects()
         self.launches: list[LaunchRecord] = []
         self.library: list[LibraryCall] = []
         self.refusals: list[CaptureRefused] = []
-        self._thread = threading.current_thread()
+        self._refused_at: list[int] = []  # for each refusal, the number of calls before it
+        self._full = detail == "full"
+        self._thread = threading.get_ident()
+        self._thread_name = threading.current_thread().name
+        self._names: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by function
         self._pending: tuple[Kernel, dict[str, Any]] | None = None
         self._outer_calls: gate.Observer | None = None
         self._outer_launches: kernel_launch.Observer | None = None
@@ -94,9 +75,31 @@ class Journal:
 
     @property
     def first_failure(self) -> Call | None:
-        """The first call of the pass that the driver did not answer with success."""
-        failures = (call for call in self.calls if call.code not in (0, _NOT_READY))
-        return next((call for call in failures if call.op not in _PROBES), None)
+        """The first call of the pass that the driver did not answer with success.
+
+        The end of the capture is no part of the pass: its code repeats what happened before it.
+        """
+        failed = (call for call in self.calls if _failed(call.op, call.code))
+        return next((call for call in failed if call.op != _END), None)
+
+    @property
+    def first_refusal(self) -> CaptureRefused | None:
+        """The first refusal of the pass, unless a driver call had failed before it."""
+        failed = self.first_failure
+        if not self.refusals or (failed is not None and failed.index < self._refused_at[0]):
+            return None
+        return self.refusals[0]
+
+    @property
+    def broken_between(self) -> tuple[Call | None, Call] | None:
+        """The last call that went well and the first that answered 901; None if none did.
+
+        What broke the capture lies between the two. A light journal keeps only the second.
+        """
+        for place, call in enumerate(self.calls):
+            if call.code == _INVALIDATED:
+                return (self.calls[place - 1] if place and self._full else None), call
+        return None
 
     @property
     def library_kernels(self) -> int:
@@ -145,51 +148,77 @@ class Journal:
         """The gate's observer."""
         if self._outer_calls is not None:
             self._outer_calls(op, args, code)
-        thread = threading.current_thread()
-        mine = thread is self._thread
-        calls = self.calls if mine else self.others
-        pending = self._pending if mine else None
-        text = pending[0].name if pending is not None else ", ".join(map(gate.readable, args))
-        call = Call(len(calls), op, text, code, open_window.requester(), thread.name)
-        calls.append(call)
-        if mine and op == _LAUNCH:
+        if threading.get_ident() != self._thread:
+            name, where = threading.current_thread().name, open_window.requester()
+            self.suspects.add(Suspect(name, op, _arguments(args), code, where))
+            return
+        index = self.total
+        self.total += 1
+        pending = self._pending if op == _LAUNCH else None
+        where = _NOT_KEPT
+        if self._full or _failed(op, code):
+            where = open_window.requester()
+            text = pending[0].name if pending is not None else _arguments(args)
+            self.calls.append(Call(index, op, text, code, where, self._thread_name))
+        if op == _LAUNCH:
             self._pending = None
             if code == 0:
-                self._launched(call, args, pending)
+                self._launched(index, where, args, pending)
 
     def on_launch(self, kernel: Kernel, values: dict[str, Any], config: Any) -> None:
         """The observer of kernel launches; the gate's call follows at once."""
         if self._outer_launches is not None:
             self._outer_launches(kernel, values, config)
-        if threading.current_thread() is self._thread:
+        if threading.get_ident() == self._thread:
             self._pending = kernel, values
 
     def library_call(self, name: str, kernels: int | None, addresses: tuple[int, ...]) -> None:
         """A foreign library was called; see LibraryCall."""
+        if threading.get_ident() != self._thread:
+            return
         self.library.append(LibraryCall(name, kernels, addresses, open_window.requester()))
 
     def refuse(self, error: CaptureRefused) -> None:
         """Remember a refusal, so that a body which swallows it does not hide it."""
+        if threading.get_ident() != self._thread:
+            return
         self.refusals.append(error)
+        self._refused_at.append(self.total)
 
     def _launched(
-        self, call: Call, args: tuple[Any, ...], pending: tuple[Kernel, dict[str, Any]] | None
+        self,
+        index: int,
+        where: str,
+        args: tuple[Any, ...],
+        pending: tuple[Kernel, dict[str, Any]] | None,
     ) -> None:
         function, stream = int(args[1]), int(args[0].hStream)
         scalars: tuple[tuple[str, Any], ...] = ()
         pointers: tuple[tuple[str, int], ...] = ()
+        signature: Signature | None = None
         if pending is not None:
             kernel, values = pending
-            params = kernel.signature.params
-            scalars = tuple((p.name, values[p.name]) for p in params if not p.pointer)
-            pointers = tuple((p.name, values[p.name]) for p in params if p.pointer)
+            signature = kernel.signature
+            by_value, by_address = self._names_of(kernel)
+            scalars = tuple([(name, values[name]) for name in by_value])
+            pointers = tuple([(name, values[name]) for name in by_address])
             name = kernel.name
         else:
             name = gate.function_names.get(function, hex(function))
-        record = LaunchRecord(
-            call.index, name, function, stream, scalars, pointers, call.where, _sizes(args[0])
+        sizes = _sizes(args[0])
+        self.launches.append(
+            LaunchRecord(index, name, function, stream, scalars, pointers, where, signature, sizes)
         )
-        self.launches.append(record)
+
+    def _names_of(self, kernel: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The kernel's parameters that are passed by value, and those that are addresses."""
+        names = self._names.get(kernel.handle)
+        if names is None:
+            params = kernel.signature.params
+            by_value = tuple(p.name for p in params if not p.pointer)
+            names = by_value, tuple(p.name for p in params if p.pointer)
+            self._names[kernel.handle] = names
+        return names
 
 
 def _sizes(config: Any) -> tuple[Any, ...]:
@@ -199,3 +228,11 @@ def _sizes(config: Any) -> tuple[Any, ...]:
         (config.blockDimX, config.blockDimY, config.blockDimZ),
         config.sharedMemBytes,
     )
+
+
+def _failed(op: str, code: int) -> bool:
+    return code not in (0, _NOT_READY) and op not in _PROBES
+
+
+def _arguments(args: tuple[Any, ...]) -> str:
+    return ", ".join(map(gate.readable, args))

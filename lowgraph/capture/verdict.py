@@ -1,7 +1,8 @@
 """Verdict: what a window raises, given all that went wrong in it. The first cause wins.
 
 The driver's 901 says "invalidated by an earlier error": it is never the whole answer. If the
-journal holds the call that did it, that call is named; if not, the calls of other threads are.
+journal holds the call that did it, that call is named; if not, the two calls between which it
+happened are, and the calls of other threads meanwhile.
 """
 
 from __future__ import annotations
@@ -17,22 +18,24 @@ from lowgraph.errors import CaptureFailed, CaptureRefused, ContextPoisoned, Driv
 __all__ = ["Evidence", "as_refusal", "verdict"]
 
 _INVALIDATED = 901
+_NOT_OURS = frozenset({_INVALIDATED, 401})  # 401: somebody else has ended the capture
+_UNJOINED = 904  # work of a library on a fork: the forks with work of ours are refused before
 _BAD_CALL = "the call has no place in a step's body, or its arguments are wrong"
 _OUTSIDE = "call no library that allocates or synchronises in the body, or prepare it before"
-_SUSPECTS = 8  # calls of other threads that are named, the newest
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What a window knows about itself. primed: the journal of the priming pass, if there was one.
 
-    began_at: file:line of the user.
+    began_at: file:line of the user. forks: the streams that were forked into the capture, as text.
     """
 
     label: str
     began_at: str
     journal: Journal
     primed: Journal | None
+    forks: str = ""
 
 
 def verdict(
@@ -51,10 +54,11 @@ def verdict(
     for poisoned in (error, end_error):
         if isinstance(poisoned, ContextPoisoned):
             return poisoned
-    refusals = evidence.journal.refusals
-    if refusals or isinstance(error, CaptureRefused):
-        first = refusals[0] if refusals else error
-        if end_error is not None and first is not None and first.__cause__ is None:
+    first: BaseException | None = evidence.journal.first_refusal
+    if first is None and isinstance(error, CaptureRefused) and not evidence.journal.refusals:
+        first = error
+    if first is not None:
+        if end_error is not None and first.__cause__ is None:
             first.__cause__ = end_error
         return first
     failed = _failed_call(evidence, error, end_error)
@@ -76,33 +80,48 @@ def as_refusal(label: str, error: BaseException) -> BaseException:
 
 
 def _failed_call(
-    evidence: Evidence, error: DriverError | None, end_error: DriverError | None
+    evidence: Evidence, error: BaseException | None, end_error: DriverError | None
 ) -> CaptureFailed | None:
     """A driver call of the window failed, whether the body saw it or not."""
-    seen = error or end_error
+    seen = error if isinstance(error, DriverError) else end_error
     first = evidence.journal.first_failure
     if first is None and seen is None:
         return None
-    label = evidence.label
+    label, began_at = evidence.label, evidence.began_at
     if first is not None and first.code != _INVALIDATED:
-        told = f"{first.op}({first.args}) answered {first.code} {codes.name_of(first.code)}"
+        answer = f"answered {first.code} {codes.name_of(first.code)}"
+        told = f"call {first.index}: {first.op}({first.args}) {answer}"
         later = "" if end_error is None else f"; then the end answered {end_error.code}"
         reason, where = f"in the window of {label!r} {told}{later}", first.where
         remedy = "" if first.op == "cuStreamBeginCapture" else _BAD_CALL
-    elif seen is not None and seen.code != _INVALIDATED:
-        reason, where, remedy = f"the capture of {label!r} failed: {seen}", evidence.began_at, ""
+    elif seen is not None and seen.code not in _NOT_OURS:
+        told = f"; forked into it: {evidence.forks}" if seen.code == _UNJOINED else ""
+        reason, where, remedy = f"the capture of {label!r} failed: {seen}{told}", began_at, ""
     else:
-        reason, where, remedy = _from_outside(evidence), evidence.began_at, _OUTSIDE
+        ended = seen is not None and seen.code != _INVALIDATED
+        reason, where, remedy = _from_outside(evidence, ended), began_at, _OUTSIDE
     failure = CaptureFailed(reason, where, remedy)
     failure.__cause__ = seen
+    if remedy is _OUTSIDE:
+        failure.suspects = evidence.journal.suspects.newest_first()
     return failure
 
 
-def _from_outside(evidence: Evidence) -> str:
-    newest = evidence.journal.others[: -_SUSPECTS - 1 : -1]
-    others = [f"{call.thread}: {call.op} ({call.where})" for call in newest]
-    seen = "; ".join(others) if others else "none through lowgraph"
+def _from_outside(evidence: Evidence, ended: bool) -> str:
+    journal = evidence.journal
+    what = "ended (401)" if ended else "invalidated (901)"
     return (
-        f"the capture of {evidence.label!r} was invalidated (901) by a call that is not in its "
-        f"journal. Calls of other threads meanwhile, newest first: {seen}"
+        f"the capture of {evidence.label!r} was {what} by a call that is not in its journal"
+        f"{_bracket(journal)}. Calls of other threads meanwhile, newest first: "
+        f"{journal.suspects.text()}"
     )
+
+
+def _bracket(journal: Journal) -> str:
+    """When it happened, as far as the journal knows."""
+    found = journal.broken_between
+    if found is None:
+        return ", after its last call"
+    good, bad = found
+    before = f"after call {good.index}, {good.op} at {good.where}, and " if good else ""
+    return f", {before}before call {bad.index}, {bad.op} at {bad.where}"

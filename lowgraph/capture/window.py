@@ -14,53 +14,22 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from dataclasses import dataclass
 from types import TracebackType
 
 from lowgraph import driver
 from lowgraph.capture import census as census_of
 from lowgraph.capture.census import Census
-from lowgraph.capture.guard import WindowGuard
+from lowgraph.capture.guard import SPECIAL_STREAMS, WindowGuard
 from lowgraph.capture.interrupts import Shield
 from lowgraph.capture.journal import Journal, Listeners
+from lowgraph.capture.recording import Owner, Recording
 from lowgraph.capture.verdict import Evidence, as_refusal, verdict
 from lowgraph.driver import gate
 from lowgraph.errors import BlockingCaptureStream, CaptureRefused, DriverError
 from lowgraph.kernels import Library
-from lowgraph.memory import PassFigures, PersistentPool, Primed, open_window
+from lowgraph.memory import PersistentPool, Primed, open_window
 
 __all__ = ["Owner", "Recording", "Window"]
-
-_SPECIAL_STREAMS = {0: "the legacy stream", 1: "the legacy stream", 2: "the per-thread stream"}
-
-
-class Owner:
-    """What the pool knows a graph by."""
-
-    def __init__(self, label: str) -> None:
-        """Make an owner of nothing yet."""
-        self.label = label
-
-    def __str__(self) -> str:
-        """Return the label."""
-        return self.label
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A captured graph that stood every check: its handle, what it holds, and who holds memory.
-
-    unowned: addresses that its kernels were given and that no slice of the pool covers.
-    """
-
-    graph: int
-    stream: int
-    label: str
-    census: Census
-    journal: Journal
-    figures: PassFigures
-    owner: Owner
-    unowned: tuple[int, ...]
 
 
 class Window:
@@ -70,6 +39,7 @@ class Window:
     primed: what the priming pass kept, and `primed_journal` what it did: scalars that differ are
         refused (FrozenScalar).
     library: nothing is compiled or loaded inside; its kernels are made resident before.
+    journal: "full" or "light", see Journal.
     """
 
     def __init__(
@@ -82,12 +52,13 @@ class Window:
         library: Library | None = None,
         primed: Primed | None = None,
         primed_journal: Journal | None = None,
+        journal: str = "full",
     ) -> None:
         """Describe the window; entering it begins the capture."""
         self.stream = stream
         self.label = label
         self.mode = mode
-        self.journal = Journal()
+        self.journal = Journal(journal)
         self.recording: Recording | None = None
         self._pool = pool
         self._library = library
@@ -99,6 +70,8 @@ class Window:
         self._collecting = False
         self._sealed: str | None = None
         self._listening: Listeners = (None, None, None)
+        self._guard: WindowGuard | None = None
+        self._outer_guard: gate.Guard | None = None
 
     # ---- in ----
 
@@ -132,7 +105,7 @@ class Window:
             raise open_window.refused(CaptureRefused(reason, self._began_at, remedy))
 
     def _refuse_blocking(self) -> None:
-        special = _SPECIAL_STREAMS.get(self.stream)
+        special = SPECIAL_STREAMS.get(self.stream)
         if special is None and not driver.stream.is_blocking(self.stream):
             return
         what = special or f"stream {self.stream:#x}, a blocking stream"
@@ -151,17 +124,22 @@ class Window:
         self._undo.append("gc")
         gc.disable()
         self._undo.append("registry")
-        open_window.declare(open_window.OpenWindow(self.label, self.stream, self._began_at))
+        opened = open_window.OpenWindow(self.label, self.stream, self._began_at, self.mode)
+        open_window.declare(opened)
         if self._library is not None:
             self._sealed = self._library.sealed
             self._undo.append("seal")
             self._library.sealed = f"the capture window of {self.label!r}"
         self._listening = self.journal.listen()
         self._undo.append("journal")
+        # Before the begin, so that no call of another thread falls between the two.
+        self._outer_guard, self._guard = gate.guard, WindowGuard(opened)
+        self._undo.append("guard")
+        gate.guard = self._guard
+        self._guard.let_others_finish()
         driver.stream.begin_capture(self.stream, self.mode)
         self._undo.append("capture")
-        self._undo.append("guard")
-        gate.guard = WindowGuard(self.label, self.stream)
+        self._guard.armed = True
 
     # ---- out ----
 
@@ -183,9 +161,12 @@ class Window:
             raise refusal from (refusal.__cause__ or error)
 
     def discard(self) -> None:
-        """Drop the recording: destroy its graph and give its memory back. Idempotent."""
+        """Drop the recording: destroy its graph and give its memory back. Idempotent.
+
+        Nothing is done once a CapturedGraph has taken it over.
+        """
         recording, self.recording = self.recording, None
-        if recording is not None:
+        if recording is not None and not recording.owner.adopted:
             self._pool.release(recording.owner)
             _destroy(recording.graph)
 
@@ -202,9 +183,9 @@ class Window:
         while self._undo:
             step = self._undo.pop()
             if step == "guard":
-                gate.guard = None
+                gate.guard = self._outer_guard
             elif step == "capture":
-                graph, end_error = self._end_capture()
+                graph, end_error = self._end_capture(error is None)
             elif step == "journal":
                 Journal.stop(self._listening)
             elif step == "seal" and self._library is not None:
@@ -217,7 +198,11 @@ class Window:
                 return self._settle(graph, end_error, error)
         return None if error is None else as_refusal(self.label, error)
 
-    def _end_capture(self) -> tuple[int, DriverError | None]:
+    def _end_capture(self, complete: bool) -> tuple[int, DriverError | None]:
+        if self._guard is not None:
+            self._guard.armed = False
+            if complete:  # else what left the body comes first
+                self._guard.check_forks()
         try:
             return driver.stream.end_capture(self.stream), None
         except DriverError as error:
@@ -238,7 +223,9 @@ class Window:
         try:
             census = census_of.take_census(graph) if graph else None
             refusal = verdict(
-                Evidence(self.label, self._began_at, self.journal, self._primed_journal),
+                Evidence(
+                    self.label, self._began_at, self.journal, self._primed_journal, self._forked()
+                ),
                 census,
                 end_error,
                 error,
@@ -250,6 +237,10 @@ class Window:
         if refusal is not None:
             self._drop(graph)
         return refusal
+
+    def _forked(self) -> str:
+        forks = {} if self._guard is None else self._guard.forks.forks
+        return "; ".join(fork.text() for fork in forks.values())
 
     def _keep(self, graph: int, census: Census) -> None:
         owner = Owner(self.label)

@@ -8,6 +8,8 @@ them.
 from __future__ import annotations
 
 from lowgraph.driver import (
+    callers,
+    captures,
     codes,
     compat,
     entry,
@@ -17,6 +19,8 @@ from lowgraph.driver import (
     launch,
     memory,
     module,
+    node,
+    poison,
     stream,
 )
 from lowgraph.driver.device import Device
@@ -24,6 +28,8 @@ from lowgraph.driver.selection import current, open_device
 
 __all__ = [
     "Device",
+    "callers",
+    "captures",
     "codes",
     "compat",
     "current",
@@ -34,6 +40,8 @@ __all__ = [
     "launch",
     "memory",
     "module",
+    "node",
     "open_device",
+    "poison",
     "stream",
 ]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import abc
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from cuda.bindings import driver
 
-from lowgraph.driver import compat, compiler, gate
+from lowgraph.driver import compat, compiler, cupti, gate
+from lowgraph.driver.cupti import CallCount
 from lowgraph.errors import ConfigError, DeviceUnavailable
 
 _ATTRIBUTE = driver.CUdevice_attribute
@@ -83,6 +85,10 @@ class Device(abc.ABC):
         """Return device memory as the host sees it, None where it cannot. Synchronise first."""
 
     @abc.abstractmethod
+    def count_calls(self) -> AbstractContextManager[CallCount]:
+        """Count the driver calls of a `with` block below lowgraph, whoever makes them."""
+
+    @abc.abstractmethod
     def compile(
         self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
     ) -> bytes:
@@ -128,6 +134,10 @@ class CudaDevice(Device):
         """None: the host cannot read device memory."""
         return None
 
+    def count_calls(self) -> AbstractContextManager[CallCount]:
+        """Count with CUPTI, where it can be had."""
+        return cupti.count_calls()
+
     def compile(
         self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
     ) -> bytes:
@@ -170,6 +180,15 @@ class HostDevice(Device):
     def host_view(self, address: int, nbytes: int) -> memoryview | None:
         """Device memory itself, writable."""
         return memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B")
+
+    @contextmanager
+    def count_calls(self) -> Iterator[CallCount]:
+        """Read the library's own counters."""
+        count = CallCount("the host device's counters")
+        before = self._control.all_calls()
+        yield count
+        made = ((n, c - before.get(n, 0)) for n, c in self._control.all_calls().items())
+        count.calls.update((name, calls) for name, calls in made if calls)
 
     def compile(
         self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from cuda.bindings import driver
 
-from lowgraph.driver import compat, entry, gate, module
+from lowgraph.driver import compat, entry, gate, module, poison
 
 _UPDATE_FAILURE = 910
 _CLUSTER = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
@@ -31,14 +32,15 @@ class UpdateResult:
     """What cuGraphExecUpdate answered.
 
     ok: the executable has the new graph's parameters. code: the CUresult, 0 or 910.
-    reason: name of the update result. node: the node it objected to, or None. It is a node of the
-    new graph.
+    reason: name of the update result. node: the node it objected to, or None. from_node: where the
+    edge comes from that it objected to, or None. Both are nodes of the new graph.
     """
 
     ok: bool
     code: int
     reason: str
     node: int | None
+    from_node: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,22 @@ def upload(executable: int, stream: int) -> None:
 def launch(executable: int, stream: int) -> None:
     """Launch all of its nodes once, in order of their edges (cuGraphLaunch)."""
     gate.call(driver.cuGraphLaunch, executable, stream)
+    poison.note_replay(executable, stream)
+
+
+def launcher(executable: int, stream: int) -> Callable[[], None]:
+    """Return a function that makes this one launch (cuGraphLaunch), as often as it is called.
+
+    The handles are converted once: from integers the bindings make two objects a launch.
+    """
+    handles = driver.CUgraphExec(executable), driver.CUstream(stream)
+    send, note = gate.repeated(driver.cuGraphLaunch, *handles), poison.note_replay
+
+    def again() -> None:
+        send()
+        note(executable, stream)
+
+    return again
 
 
 def update(executable: int, graph: int) -> UpdateResult:
@@ -79,7 +97,7 @@ def update(executable: int, graph: int) -> UpdateResult:
     if code not in (0, _UPDATE_FAILURE):
         raise gate.failure("cuGraphExecUpdate", args[:2], code, None)
     reason = _UPDATE_REASONS.get(info.result, f"result {info.result}")
-    return UpdateResult(code == 0, code, reason, info.error_node)
+    return UpdateResult(code == 0, code, reason, info.error_node, info.error_from_node)
 
 
 def destroy(graph: int) -> None:
@@ -92,6 +110,7 @@ def exec_destroy(executable: int) -> None:
     """Destroy an executable graph (cuGraphExecDestroy); a launch in flight is still done."""
     with gate.teardown_lock:
         gate.call(driver.cuGraphExecDestroy, executable)
+        poison.graph_names.pop(executable, None)
 
 
 def count_nodes(graph: int) -> int:

@@ -13,6 +13,10 @@ from lowgraph.driver import gate
 # Every context sees the memory, and the device can address it: what a ring that the device writes
 # and the host reads needs.
 _HOST_FLAGS = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
+_MEMORY_TYPE = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+_INVALID_VALUE = 1
+
+_pinned: dict[int, int] = {}  # address -> bytes of what host_alloc gave out
 
 
 def alloc(nbytes: int) -> int:
@@ -28,13 +32,33 @@ def free(address: int) -> None:
 
 def host_alloc(nbytes: int) -> int:
     """Allocate pinned, portable, mapped memory (cuMemHostAlloc); return its host address."""
-    return int(gate.call(driver.cuMemHostAlloc, nbytes, _HOST_FLAGS, nbytes=nbytes))
+    pointer = int(gate.call(driver.cuMemHostAlloc, nbytes, _HOST_FLAGS, nbytes=nbytes))
+    _pinned[pointer] = nbytes
+    return pointer
 
 
 def host_free(pointer: int) -> None:
     """Free memory of `host_alloc` (cuMemFreeHost)."""
     with gate.teardown_lock:
         gate.call(driver.cuMemFreeHost, pointer)
+        _pinned.pop(pointer, None)
+
+
+def is_pinned_here(pointer: int, nbytes: int) -> bool:
+    """Return whether `nbytes` from a host address on lie in one allocation of `host_alloc`."""
+    return any(
+        start <= pointer and pointer + nbytes <= start + size
+        for start, size in list(_pinned.items())
+    )
+
+
+def is_pageable(pointer: int) -> bool:
+    """Return whether the driver does not know an address, so that a copy of it must be staged.
+
+    (cuPointerGetAttribute; it also knows what other libraries pinned.)
+    """
+    code = int(gate.attempt(driver.cuPointerGetAttribute, _MEMORY_TYPE, pointer)[0])
+    return code == _INVALID_VALUE
 
 
 def host_device_pointer(pointer: int) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from cuda.bindings import driver
 
-from lowgraph.driver import compat, gate
+from lowgraph.driver import captures, compat, gate, poison
 from lowgraph.errors import ConfigError
 
 _NON_BLOCKING = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
@@ -31,6 +34,7 @@ def destroy(stream: int) -> None:
 def synchronize(stream: int) -> None:
     """Wait until the stream's work is done (cuStreamSynchronize). Forbidden while it captures."""
     gate.call(driver.cuStreamSynchronize, stream)
+    poison.note_sync(stream)
 
 
 def is_done(stream: int) -> bool:
@@ -59,6 +63,7 @@ def begin_capture(stream: int, mode: str = "thread_local") -> None:
         raise ConfigError(f"capture mode {mode!r}: must be one of {', '.join(_CAPTURE_MODES)}")
     with gate.teardown_lock:
         gate.call(driver.cuStreamBeginCapture, stream, _CAPTURE_MODES[mode])
+        captures.note_begin(stream, mode)
 
 
 def end_capture(stream: int) -> int:
@@ -67,7 +72,26 @@ def end_capture(stream: int) -> int:
     Raises CaptureError when the capture was invalidated, is not joined or belongs to another
     thread; there is no graph then and the capture is over.
     """
-    return int(gate.call(driver.cuStreamEndCapture, stream))
+    try:
+        return int(gate.call(driver.cuStreamEndCapture, stream))
+    finally:
+        captures.remove(stream)
+
+
+@contextmanager
+def relaxed() -> Iterator[None]:
+    """Let the calling thread poll, allocate and free beside captures of other threads.
+
+    In the block its unsafe calls do not break a capture of any mode, unless they concern that
+    capture's own streams and events, or the whole context (cuThreadExchangeStreamCaptureMode). For
+    threads that run beside captures: a watchdog polls in it.
+    """
+    before = gate.call(driver.cuThreadExchangeStreamCaptureMode, _CAPTURE_MODES["relaxed"])
+    try:
+        with captures.relaxed_thread():
+            yield
+    finally:
+        gate.call(driver.cuThreadExchangeStreamCaptureMode, before)
 
 
 def capture_status(stream: int) -> str:

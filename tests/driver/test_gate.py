@@ -11,7 +11,7 @@ from cuda.bindings import driver
 from cuda.pathfinder import DynamicLibNotFoundError
 
 from lowgraph import counters, errors
-from lowgraph.driver import codes, gate, launch
+from lowgraph.driver import codes, gate, launch, poison
 
 CUresult = driver.CUresult
 
@@ -36,6 +36,7 @@ class FunctionNotFoundError(RuntimeError):
 def no_hooks() -> Iterator[None]:
     yield
     gate.guard = gate.observer = None
+    poison.forget()
 
 
 @pytest.mark.parametrize(
@@ -187,6 +188,7 @@ def test_sticky_error_tells_what_the_device_saw(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(gate, "fault_text", lambda: "kernel 'k' block 0 thread 3")
     with pytest.raises(errors.ContextPoisoned, match="block 0 thread 3"):
         gate.call(answering("cuStreamSynchronize", (700,)), 1)
+    poison.forget()
     with pytest.raises(errors.DriverError) as caught:
         gate.call(answering("cuStreamSynchronize", (1,)), 1)
     assert "block 0" not in str(caught.value)

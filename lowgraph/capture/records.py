@@ -1,0 +1,60 @@
+"""What a journal writes down: a driver call, a kernel launch, a call of a foreign library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lowgraph.kernels.signature import Signature
+
+__all__ = ["Call", "LaunchRecord", "LibraryCall"]
+
+
+@dataclass(slots=True, unsafe_hash=True)  # a frozen one takes 1 us more to make, at every call
+class Call:
+    """One driver call, not to be changed.
+
+    args: readable text. code: the CUresult. where: the user's file:line.
+    """
+
+    index: int
+    op: str
+    args: str
+    code: int
+    where: str
+    thread: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.op}({self.args}) answered {self.code}"
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class LaunchRecord:
+    """One kernel launch, not to be changed: scalars and pointers (addresses) by name, in order.
+
+    index: its place among the journal's calls. signature: the kernel's, None if not ours. sizes:
+    grid, block, dynamic shared bytes.
+    """
+
+    index: int
+    kernel: str
+    function: int
+    stream: int
+    scalars: tuple[tuple[str, Any], ...]
+    pointers: tuple[tuple[str, int], ...]
+    where: str
+    signature: Signature | None = None
+    sizes: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class LibraryCall:
+    """A call of a foreign library. kernels: kernel nodes it added, None if not known.
+
+    addresses: device memory that its kernels use.
+    """
+
+    name: str
+    kernels: int | None
+    addresses: tuple[int, ...]
+    where: str

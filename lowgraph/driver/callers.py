@@ -1,0 +1,49 @@
+"""Where the user's own code asked: the nearest frame outside lowgraph's machinery, as file:line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+__all__ = ["raised_at", "requester"]
+
+_PACKAGE = Path(__file__).parents[1]  # as code objects name it: symbolic links stay
+# Frames of these are ours; the first frame outside them is where the user's code asked.
+_MACHINERY = tuple(
+    f"{_PACKAGE}/{name}"
+    for name in ("driver/", "kernels/", "memory/", "capture/", "hostdev/", "ops/", "blas/",
+                 "blas/", "interop.py", "counters.py")
+)  # fmt: skip
+_PLUMBING = ("/contextlib.py", "/functools.py")
+
+# Verdicts by file name: a journal asks for the caller at every call.
+_ours: dict[str, bool] = {}
+
+
+def _is_ours(name: str) -> bool:
+    known = _ours.get(name)
+    if known is None:
+        known = _ours[name] = name.startswith(_MACHINERY) or name.endswith(_PLUMBING)
+    return known
+
+
+def requester(depth: int = 1) -> str:
+    """file:line of the nearest frame outside lowgraph's machinery: where the user's code asked."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return "<unknown>"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def raised_at(error: BaseException) -> str | None:
+    """file:line of the user's frame that an exception came through last; None if none did."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        if not _is_ours(trace.tb_frame.f_code.co_filename):
+            found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

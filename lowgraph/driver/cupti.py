@@ -1,0 +1,84 @@
+"""Driver calls counted by CUPTI, NVIDIA's profiling interface: below lowgraph and every library.
+
+CUPTI calls back on each entry of a driver function. Its library comes with the CUDA toolkit and as
+a pip package. One subscriber a process is all that it allows, so that it cannot be had under
+another profiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+__all__ = ["CallCount", "count_calls"]
+
+_DRIVER_API = 1  # CUPTI_CB_DOMAIN_DRIVER_API
+_ENTER = 0  # CUPTI_API_ENTER
+# cuMemAlloc_v2, cuGraphLaunch_ptsz: one call by several names.
+_VARIANT = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
+
+
+@dataclass
+class CallCount:
+    """Driver calls by name, without a version, once the counting has ended.
+
+    counted_by: what counted them; "" where nothing could, and `calls` means nothing.
+    """
+
+    counted_by: str
+    calls: dict[str, int] = field(default_factory=dict)
+
+
+class CallbackData(ctypes.Structure):
+    """The front of CUpti_CallbackData, which is all that is read."""
+
+    _fields_ = (("site", ctypes.c_int), ("function", ctypes.c_char_p))
+
+
+Callback = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(CallbackData)
+)
+
+
+def _load() -> Any:
+    try:
+        return ctypes.CDLL(load_nvidia_dynamic_lib("cupti").abs_path)
+    except (DynamicLibNotFoundError, ValueError, OSError):
+        # ValueError: a release of pathfinder that does not know CUPTI.
+        return None
+
+
+@contextmanager
+def count_calls(load: Callable[[], Any] = _load) -> Iterator[CallCount]:
+    """Count the driver calls of a `with` block, of all threads.
+
+    load: gives CUPTI's library, or None. `counted_by` is "" where CUPTI is not there or refuses.
+    """
+    library = load()
+    count = CallCount("")
+    if library is None:
+        yield count
+        return
+
+    def on_call(_user: Any, _domain: int, _call: int, data: Any) -> None:
+        if data.contents.site == _ENTER:
+            name = _VARIANT.sub("", data.contents.function.decode())
+            count.calls[name] = count.calls.get(name, 0) + 1
+
+    callback = Callback(on_call)  # a name of its own: CUPTI holds the address until unsubscribed
+    subscriber = ctypes.c_void_p()
+    if library.cuptiSubscribe(ctypes.byref(subscriber), callback, None):
+        yield count
+        return
+    try:
+        if not library.cuptiEnableDomain(ctypes.c_uint32(1), subscriber, _DRIVER_API):
+            count.counted_by = "CUPTI"
+        yield count
+    finally:
+        library.cuptiUnsubscribe(subscriber)

@@ -1,0 +1,81 @@
+"""Counting by CUPTI, against a library that calls back as CUPTI's header says."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from lowgraph.driver import cupti, memory
+from tests.support.rig import Rig
+
+
+class FakeCupti:
+    """subscribe_code, enable_code: what it answers; `call` is a driver call as CUPTI tells it."""
+
+    def __init__(self, subscribe_code: int = 0, enable_code: int = 0) -> None:
+        self.subscribe_code = subscribe_code
+        self.enable_code = enable_code
+        self.callback: Any = None
+        self.domains: list[int] = []
+        self.unsubscribed = 0
+
+    def cuptiSubscribe(self, _subscriber: Any, callback: Any, _user: Any) -> int:
+        self.callback = None if self.subscribe_code else callback
+        return self.subscribe_code
+
+    def cuptiEnableDomain(self, enable: ctypes.c_uint32, _subscriber: Any, domain: int) -> int:
+        assert enable.value == 1
+        self.domains.append(domain)
+        return self.enable_code
+
+    def cuptiUnsubscribe(self, _subscriber: Any) -> int:
+        self.unsubscribed += 1
+        return 0
+
+    def call(self, name: bytes) -> None:
+        for site in (0, 1):  # enter, exit
+            data = cupti.CallbackData(site, name)
+            self.callback(None, 1, 0, ctypes.pointer(data))
+
+
+def test_each_call_counts_once_under_its_plain_name() -> None:
+    library = FakeCupti()
+    with cupti.count_calls(lambda: library) as count:
+        for name in (b"cuGraphLaunch", b"cuGraphLaunch_ptsz", b"cuMemAlloc_v2"):
+            library.call(name)
+    assert count.counted_by == "CUPTI"
+    assert count.calls == {"cuGraphLaunch": 2, "cuMemAlloc": 1}
+    assert library.domains == [1]  # the driver API
+    assert library.unsubscribed == 1
+
+
+@pytest.mark.parametrize(
+    ("library", "unsubscribed"),
+    [(None, 0), (FakeCupti(subscribe_code=39), 0), (FakeCupti(enable_code=1), 1)],
+)
+def test_what_cannot_count_says_so(library: FakeCupti | None, unsubscribed: int) -> None:
+    with cupti.count_calls(lambda: library) as count:
+        pass
+    assert count.counted_by == ""
+    assert library is None or library.unsubscribed == unsubscribed
+
+
+def test_an_error_inside_ends_the_subscription() -> None:
+    library = FakeCupti()
+    with pytest.raises(RuntimeError), cupti.count_calls(lambda: library):
+        raise RuntimeError
+    assert library.unsubscribed == 1
+
+
+@pytest.mark.both
+def test_a_device_counts_what_reaches_the_driver(rig: Rig) -> None:
+    buffer = rig.empty((64,), "uint8")
+    with rig.device.count_calls() as count:
+        for _ in range(3):
+            memory.memset_d8_async(buffer.address, 0, 64, rig.stream)
+    rig.sync()
+    if not count.counted_by:
+        pytest.skip("CUPTI is not on this machine, or another profiler has it")
+    assert {name: n for name, n in count.calls.items() if "Mem" in name} == {"cuMemsetD8Async": 3}
