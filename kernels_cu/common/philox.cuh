@@ -8,7 +8,8 @@
 // keeps the draws of different purposes apart:
 #pragma once
 
-#define USE_BATCH 0u  // batch_gather: index is the row of the batch
+#define USE_BATCH 0u    // batch_gather: index is the row of the batch
+#define USE_DROPOUT 1u  // dropout: the counter is the random state's offset in place of the step
 
 struct Philox {
     unsigned int word[4];

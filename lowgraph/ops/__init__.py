@@ -4,6 +4,9 @@ A launcher takes its kernels at construction and then only launches: no allocati
 sync, no state. Outputs come before inputs before sizes. Buffers are device addresses or objects
 with an `.address`; workspaces are the caller's, of the shape that `*_shape()` says. Sizes of zero
 launch what is left to do, or nothing. Matrix products are in `lowgraph.blas`.
+
+ControlBlock and RandomState are no launchers: they own device state, in a slice of the pool, that a
+recorded step reads and the host writes between replays.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ from lowgraph.ops.attention import CausalAttention
 from lowgraph.ops.batch import BatchGather
 from lowgraph.ops.bias import Bias
 from lowgraph.ops.control import Control
+from lowgraph.ops.control_block import ControlBlock
 from lowgraph.ops.cross_entropy import CrossEntropy
+from lowgraph.ops.dropout import Dropout
 from lowgraph.ops.embedding import Embedding
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gelu import BiasGelu
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
+from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.residual import Residual
 
 __all__ = [
@@ -28,10 +34,13 @@ __all__ = [
     "BiasGelu",
     "CausalAttention",
     "Control",
+    "ControlBlock",
     "CrossEntropy",
+    "Dropout",
     "Embedding",
     "Fill",
     "LayerNorm",
     "LossRing",
+    "RandomState",
     "Residual",
 ]

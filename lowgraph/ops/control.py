@@ -14,7 +14,15 @@ from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream
 
-__all__ = ["CONTROL_DTYPE", "Control", "control_bytes", "new_control", "read_control"]
+__all__ = [
+    "CONTROL_DTYPE",
+    "SETTINGS",
+    "SETTINGS_BYTES",
+    "Control",
+    "control_bytes",
+    "new_control",
+    "read_control",
+]
 
 _SETTINGS: list[tuple[str, type]] = [
     ("total_steps", np.int64),
@@ -40,7 +48,13 @@ _STATE: list[tuple[str, type]] = [
 ]
 
 CONTROL_DTYPE: np.dtype[Any] = np.dtype([*_SETTINGS, *_STATE])
-"""One control block, 96 bytes: settings written once by the host, then the running step's state."""
+"""One control block, 96 bytes: settings written by the host, then the running step's state."""
+
+SETTINGS = tuple(name for name, _ in _SETTINGS)
+"""Names of the fields that only the host writes."""
+
+SETTINGS_BYTES = np.dtype(_SETTINGS).itemsize
+"""Bytes of the settings, at the begin of the block."""
 
 
 def new_control(

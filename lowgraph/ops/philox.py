@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["USE_BATCH", "batch_starts", "philox"]
+__all__ = ["USE_BATCH", "USE_DROPOUT", "batch_starts", "dropout_words", "philox"]
 
 USE_BATCH = 0
 """The counter's last word for `batch_gather`'s draws."""
+
+USE_DROPOUT = 1
+"""The counter's last word for `dropout`'s draws."""
 
 _MASK = np.uint64(0xFFFFFFFF)
 _LOW = np.uint64(32)
@@ -42,3 +45,16 @@ def batch_starts(seed: int, step: int, batch: int, length: int, corpus_bytes: in
     counter[:, 2], counter[:, 3] = np.arange(batch), USE_BATCH
     words = philox(counter, seed)
     return (words[:, 1] << _LOW | words[:, 0]) % np.uint64(corpus_bytes - length)
+
+
+def dropout_words(seed: int, counter: int, count: int) -> Words:
+    """Return the `count` words that decide over a dropout's elements, in order.
+
+    counter: of the first four elements; each four take the next one.
+    """
+    quads = -(-count // 4)
+    numbers = np.uint64(counter) + np.arange(quads, dtype=np.uint64)
+    counters = np.zeros((quads, 4), np.uint64)
+    counters[:, 0], counters[:, 1] = numbers & _MASK, numbers >> _LOW
+    counters[:, 3] = USE_DROPOUT
+    return philox(counters, seed).reshape(-1)[:count]

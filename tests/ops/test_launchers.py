@@ -11,6 +11,7 @@ import pytest
 from lowgraph import ops
 from lowgraph.driver import gate
 from lowgraph.ops.control import control_bytes, new_control
+from lowgraph.ops.random_state import Draws
 from tests.support.rig import Rig
 
 B, T, C, V, HEADS = 2, 5, 8, 7, 2
@@ -86,6 +87,8 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     tokens, targets, flat, ring = f.ints(B, T), f.ints(B, T), f(40), f(16)
     batch, adamw = ops.BatchGather(lib), ops.AdamW(lib)
     advance, loss_ring, fill = ops.Control(lib), ops.LossRing(lib), ops.Fill(lib)
+    dropout, saved = ops.Dropout(lib), rig.put(np.zeros(2, np.uint64))
+    draws = Draws(rig.put(np.zeros(2, np.uint64)).address)
     return {
         "control": (lambda: advance.advance(s, control), 1),
         "batch random": (
@@ -98,6 +101,11 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "adamw": (lambda: adamw.step(s, flat, flat, flat, flat, control, 10, 40), 1),
         "loss ring": (lambda: loss_ring.write(s, ring, flat, control, 4), 1),
+        "dropout forward": (
+            lambda: dropout.forward(s, flat, saved, flat, draws, 0.5, 40),
+            1,
+        ),
+        "dropout backward": (lambda: dropout.backward(s, flat, flat, saved, 0.5, 40), 1),
         "fill": (lambda: fill.forward(s, flat, 1.0, 40), 1),
     }
 
@@ -127,5 +135,5 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     tested = " ".join([*model_calls(rig, f), *run_calls(rig, f)])
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
-    for name in ops.__all__:
+    for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers
         assert words.get(name, name.lower()) in tested, name

@@ -1,0 +1,100 @@
+"""What a declared input is: memory of the pool, or foreign memory, described in one way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lowgraph.errors import ConfigError
+
+__all__ = ["ForeignMemory", "Place", "describe"]
+
+
+@dataclass(frozen=True)
+class ForeignMemory:
+    """Device memory that another library owns, by raw address.
+
+    address, nbytes: in device memory. owner: what keeps it valid; it is kept alive while the device
+    may still read the memory. shape, dtype: row-major; by default the bytes.
+    generation: raise it when the same address was freed and handed out again.
+    Raises ConfigError when shape and dtype do not fit into nbytes.
+    """
+
+    address: int
+    nbytes: int
+    owner: object
+    shape: tuple[int, ...] | None = None
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.uint8))
+    generation: int = 0
+    name: str = "foreign memory"
+
+    def __post_init__(self) -> None:
+        dtype = np.dtype(self.dtype)
+        shape = (self.nbytes // dtype.itemsize,) if self.shape is None else self.shape
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
+        wanted = math.prod(self.shape or ()) * dtype.itemsize
+        if self.address <= 0 or wanted > self.nbytes:
+            raise ConfigError(
+                f"{self.name}: {dtype.name} {list(self.shape or ())} ({wanted} bytes) does not lie "
+                f"in {self.nbytes} bytes at {self.address:#x}"
+            )
+
+
+class Place(NamedTuple):
+    """Where an input is at one moment; equal when a graph may go on reading it."""
+
+    address: int
+    generation: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        sizes = "x".join(map(str, self.shape)) or "scalar"
+        text = f"{self.dtype.name} {sizes} at {self.address:#x}"
+        return f"{text} (generation {self.generation})" if self.generation else text
+
+
+def describe(memory: Any, name: str) -> Place:
+    """Where `memory` is: a slice or part, a ForeignMemory, anything with address, shape and dtype,
+    or an array with `__cuda_array_interface__` (contiguous).
+
+    Raises PoolError for a slice that was given back, ConfigError for what is none of these.
+    """
+    address = getattr(memory, "address", None)
+    if address is not None:
+        try:
+            generation = getattr(memory, "generation", 0)
+            return Place(address, generation, memory.shape, memory.dtype)
+        except AttributeError:
+            raise ConfigError(
+                f"input {name!r}: {type(memory).__name__} has an address but no shape and dtype; "
+                "wrap it in ForeignMemory(address, nbytes, owner, shape, dtype)"
+            ) from None
+    interface = getattr(memory, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _of_interface(interface, name)
+    raise ConfigError(
+        f"input {name!r}: {type(memory).__name__} is no device memory; give a slice, an array with "
+        "__cuda_array_interface__ or ForeignMemory(address, nbytes, owner)"
+    )
+
+
+def _of_interface(interface: dict[str, Any], name: str) -> Place:
+    shape = tuple(int(size) for size in interface["shape"])
+    dtype = np.dtype(interface["typestr"])
+    strides = interface.get("strides")
+    dense = tuple(math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape)))
+    if strides is not None and tuple(strides) != dense:
+        raise ConfigError(
+            f"input {name!r} has strides {tuple(strides)}, shape {shape}: make it contiguous"
+        )
+    return Place(int(interface["data"][0]), 0, shape, dtype)
