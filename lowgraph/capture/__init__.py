@@ -5,19 +5,32 @@ from __future__ import annotations
 from lowgraph.capture.census import Census
 from lowgraph.capture.graph import CapturedGraph, drain_dropped
 from lowgraph.capture.journal import Journal
+from lowgraph.capture.node_params import NodeRecord
 from lowgraph.capture.phase import Move, Phase
+from lowgraph.capture.pinned_memory import ForeignMemory
+from lowgraph.capture.pins import CopyIn, Input, Rebind, Table
 from lowgraph.capture.report import StepReport
+from lowgraph.capture.shapes import ShapeKeyedSteps
+from lowgraph.capture.shapes_report import ShapesReport
 from lowgraph.capture.step import GraphStep
 from lowgraph.capture.window import Window
 
 __all__ = [
     "CapturedGraph",
     "Census",
+    "CopyIn",
+    "ForeignMemory",
     "GraphStep",
+    "Input",
     "Journal",
     "Move",
+    "NodeRecord",
     "Phase",
+    "Rebind",
+    "ShapeKeyedSteps",
+    "ShapesReport",
     "StepReport",
+    "Table",
     "Window",
     "drain_dropped",
 ]

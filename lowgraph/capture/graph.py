@@ -3,66 +3,33 @@
 The graph's nodes hold bare addresses, so this object is what keeps them valid: the pool keeps the
 blocks for its owner until `close()`, modules stay loaded for the life of the process.
 
-The garbage collector never reaches the driver: an object dropped without `close()` leaves its
-handles in a queue that the next capture, or `drain_dropped()`, empties outside windows.
+One thread launches, updates and sets nodes; any thread may close, also while launches are in
+flight, and the collector may find the object unclosed: see `handles`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 import weakref
-from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from lowgraph import driver
+from lowgraph.capture.handles import GraphHandles, drain_dropped, dropped
+from lowgraph.capture.lending import launcher
+from lowgraph.capture.node_params import Contents, NodeRecord
+from lowgraph.capture.update import update_executable
 from lowgraph.capture.window import Recording
-from lowgraph.errors import CaptureFailed, ContextPoisoned, DriverError, PhaseError
+from lowgraph.driver.graph import KernelParams
+from lowgraph.driver.launch import Size, three
+from lowgraph.errors import CaptureFailed, ConfigError, ContextPoisoned, DriverError, PhaseError
 from lowgraph.memory import PersistentPool, open_window
 
 __all__ = ["CapturedGraph", "drain_dropped"]
 
-
-class _Handles:
-    """What has to be given back, apart from the object that users hold."""
-
-    def __init__(self, recording: Recording, executable: int, pool: PersistentPool) -> None:
-        self.graph = recording.graph
-        self.executable = executable
-        self.stream = recording.stream
-        self.owner = recording.owner
-        self.pool = pool
-
-    def give_back(self) -> None:
-        """Wait until idle, destroy, release. Everything is tried; the first error is raised."""
-        errors: list[DriverError] = []
-        for act, handle in (
-            (_finish, self.stream),
-            (driver.graph.exec_destroy, self.executable),
-            (driver.graph.destroy, self.graph),
-        ):
-            try:
-                act(handle)
-            except DriverError as error:
-                errors.append(error)
-        self.pool.release(self.owner)
-        if errors and not isinstance(errors[0], ContextPoisoned):
-            raise errors[0]
-
-
-_dropped: deque[_Handles] = deque()
-
-
-def _finish(stream: int) -> None:
-    if not driver.stream.is_done(stream):
-        driver.stream.synchronize(stream)
-
-
-def drain_dropped() -> int:
-    """Give back what the collector found undestroyed; returns how many. Not inside a window."""
-    count = 0
-    while _dropped and open_window.mine() is None:
-        _dropped.popleft().give_back()
-        count += 1
-    return count
+_SWITCHABLE = ("kernel", "memset", "memcpy")
 
 
 class CapturedGraph:
@@ -82,12 +49,12 @@ class CapturedGraph:
         """
         self.label = recording.label
         self.stream = recording.stream
-        self.census = recording.census
-        self.journal = recording.journal
-        self.figures = recording.figures
-        self.unowned = recording.unowned
-        self._handles: _Handles | None = None
-        handles = _Handles(recording, 0, pool)
+        self._handles: GraphHandles | None = None
+        self._launching = False
+        self._origin = Contents(recording.graph, recording.journal)  # names the executable's nodes
+        self._adopt(recording, self._origin)
+        self._paired = True
+        handles = GraphHandles(recording.graph, recording.stream, recording.owner, pool)
         try:
             handles.executable = driver.graph.instantiate(recording.graph)
             driver.graph.upload(handles.executable, recording.stream)
@@ -99,8 +66,11 @@ class CapturedGraph:
             if isinstance(error, ContextPoisoned) or not isinstance(error, DriverError):
                 raise
             raise CaptureFailed(f"the graph of {self.label!r} cannot be used: {error}") from error
+        driver.poison.graph_names[handles.executable] = self.label
         self._handles = handles
-        self._finalizer = weakref.finalize(self, _dropped.append, handles)
+        recording.owner.adopted = True
+        self._run = launcher(handles)
+        self._finalizer = weakref.finalize(self, dropped.append, handles)
         self._finalizer.atexit = False
 
     @property
@@ -120,20 +90,160 @@ class CapturedGraph:
 
     def launch(self) -> None:
         """Run the whole pass once, in stream order: one driver call."""
-        if self._handles is None:
-            raise PhaseError(f"the graph of {self.label!r} is closed")
-        driver.graph.launch(self._handles.executable, self.stream)
+        self._launching = True  # before `_run` is looked at: `close` changes it, then looks here
+        try:
+            self._run()
+        finally:
+            self._launching = False
+
+    def update(self, recording: Recording) -> None:
+        """Give the executable what a second recording of the same stream holds, and take that over.
+
+        Launches in flight run what they were launched with: its memory stays until
+        `release_replaced()`. What `set_params` set is gone. Raises ExecUpdateRejected,
+        ContextPoisoned: nothing has changed, and the recording is still its window's.
+        """
+        handles = self._live("updated")
+        self.release_replaced()
+        new = Contents(recording.graph, recording.journal)
+        self._paired = update_executable(handles.executable, self._contents, new) and self._paired
+        recording.owner.adopted = True
+        handles.replace(recording.graph, recording.owner)
+        self._adopt(recording, new)
+        with open_window.LOCK:
+            if self._handles is handles:  # not closed by another thread meanwhile
+                self._run = launcher(handles)
+
+    def release_replaced(self) -> None:
+        """Wait for launches in flight and give back what was held before the update. Idempotent.
+
+        `close` and the next update do it too. Raises DriverError.
+        """
+        self._live("released").retire()
+
+    # ---- nodes ----
+
+    @property
+    def contents(self) -> Contents:
+        """Our own record of what the executable holds."""
+        return self._contents
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes; their indices are in the order of recording."""
+        return len(self._contents.nodes)
+
+    def node(self, index: int) -> NodeRecord:
+        """What the executable holds for a node, by our own record. Raises ConfigError."""
+        self._live("read")
+        return self._contents.record(index)
+
+    def find(self, name: str) -> tuple[int, ...]:
+        """Indices of the nodes of a kernel, or of a type ("memset"), in order of recording."""
+        self._live("read")
+        return self._contents.find(name)
+
+    def set_params(
+        self,
+        index: int,
+        args: Mapping[str, Any] | None = None,
+        *,
+        grid: Size | None = None,
+        block: Size | None = None,
+        shared: int | None = None,
+        hold: bool = True,
+    ) -> None:
+        """Set parameters of a kernel node for the launches to come; those not given stay.
+
+        args: values by the parameter's name, as a launch takes them. shared: bytes. hold: a slice
+        of the pool that is set stays held until the graph is closed or updated, as launches in
+        flight may use the one before; False for memory that is checked before each launch (a pin).
+        Raises ConfigError, ArgTypeError, DriverError; nothing is set then.
+        """
+        handles = self._live("changed")
+        record = self._contents.record(index)
+        now = record.params
+        if not isinstance(now, KernelParams):
+            raise ConfigError(f"{record} of {self.label!r} is no kernel: it has no such parameters")
+        params = KernelParams(
+            now.function,
+            now.grid if grid is None else three("grid", grid),
+            now.block if block is None else three("block", block),
+            now.shared if shared is None else shared,
+            self._contents.changed_arguments(index, args) if args else now.args,
+        )
+        if hold:
+            addresses = _addresses(record, args or {}, params)
+            handles.pool.hold_addresses(addresses, handles.owner)
+        driver.node.set_kernel_params(handles.executable, self._place(index), params)
+        self._contents.write(replace(record, params=params))
+
+    def enable(self, index: int, enabled: bool = True) -> None:
+        """Let a kernel, memset or memcpy node run in the launches to come, or not.
+
+        Raises ConfigError for a node of another type, DriverError.
+        """
+        handles = self._live("changed")
+        record = self._contents.record(index)
+        if record.kind not in _SWITCHABLE:
+            kinds = ", ".join(_SWITCHABLE)
+            raise ConfigError(f"{record} of {self.label!r} cannot be disabled: only {kinds} can")
+        driver.node.set_enabled(handles.executable, self._place(index), enabled)
+        self._contents.write(replace(record, enabled=bool(enabled)))
+
+    # ---- the end ----
 
     def close(self) -> None:
         """Wait for launches in flight, destroy the graph, give its memory back. Idempotent.
 
-        Raises PhaseError inside a window, DriverError if a destroy failed (all is tried first).
+        Any thread may call it. Raises PhaseError inside a window, DriverError if a destroy failed
+        (all is tried first).
         """
-        handles = self._handles
+        if self._handles is not None and open_window.mine() is not None:
+            raise PhaseError(f"the graph of {self.label!r} cannot be closed inside a window")
+        with open_window.LOCK:
+            handles, self._handles = self._handles, None
         if handles is None:
             return
-        if open_window.mine() is not None:
-            raise PhaseError(f"the graph of {self.label!r} cannot be closed inside a window")
-        self._handles = None
+        self._run = self._refuse
+        while self._launching:  # another thread: it may have the old `_run` in hand
+            time.sleep(0)
         self._finalizer.detach()
         handles.give_back()
+
+    # ---- inside ----
+
+    def _adopt(self, recording: Recording, contents: Contents) -> None:
+        self.census = recording.census
+        self.journal = recording.journal
+        self.figures = recording.figures
+        self.unowned = recording.unowned
+        self._contents = contents
+
+    def _live(self, what: str) -> GraphHandles:
+        if self._handles is None:
+            raise PhaseError(f"the graph of {self.label!r} is closed: it cannot be {what}")
+        return self._handles
+
+    def _refuse(self) -> None:
+        raise PhaseError(f"the graph of {self.label!r} is closed")
+
+    def _place(self, index: int) -> int:
+        """The node by which the executable knows node `index`."""
+        if not self._paired:
+            raise PhaseError(
+                f"node {index} of {self.label!r}: an update took nodes that wait for each other in "
+                "another order, and which went where is the driver's to know; "
+                "recapture(free_first=True) makes an executable whose nodes are known"
+            )
+        return self._origin.nodes[index]
+
+
+def _addresses(record: NodeRecord, args: Mapping[str, Any], params: KernelParams) -> set[int]:
+    """Device addresses among the arguments that are set."""
+    signature = record.signature
+    if signature is None:
+        return set()
+    values = zip(signature.params, params.args, strict=True)
+    given = (value for param, value in values if param.pointer and param.name in args)
+    return {int.from_bytes(value, "little") for value in given} - {0}

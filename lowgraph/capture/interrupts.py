@@ -1,24 +1,37 @@
-"""Shield: Ctrl-C is held back while a step is recorded or closed, and delivered after that.
+"""Shield: Ctrl-C is held back while a window is set up or torn down, and delivered after that.
 
-A KeyboardInterrupt between two driver calls of a window's teardown, or on entry of its `__exit__`,
-would leave the stream capturing for good. A second Ctrl-C passes at once: a body may hang. Only the
-main thread runs Python's signal handlers, so elsewhere there is nothing to hold.
+A KeyboardInterrupt between two driver calls of the teardown would leave the stream capturing for
+good. A second Ctrl-C passes at once: what is shielded may hang. Only the main thread runs Python's
+signal handlers, so elsewhere there is nothing to hold.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
-__all__ = ["Shield"]
+__all__ = ["Shield", "shielded"]
+
+
+@contextmanager
+def shielded() -> Iterator[Shield]:
+    """Hold interrupts back until the block has ended; it may lower the shield for a while."""
+    shield = Shield()
+    shield.up()
+    try:
+        yield shield
+    finally:
+        shield.down()
 
 
 class Shield:
     """Raise and lower it in any order; a held interrupt goes to the handler from before.
 
-    As a context manager it is up inside the block. Inside another shield it does nothing.
+    Inside another shield it does nothing: the interrupt is that one's to deliver.
     """
 
     def __init__(self) -> None:
@@ -48,20 +61,6 @@ class Shield:
         held, self._held = self._held, None
         if held is not None:
             self._before(*held)
-
-    def __enter__(self) -> Shield:
-        """Raise it."""
-        self.up()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Lower it, which may deliver an interrupt."""
-        self.down()
 
     def _hold(self, number: int, frame: FrameType | None) -> None:
         if self._held is not None:

@@ -5,6 +5,7 @@
                      │   │                v     └──> REFUSED <───┘ the driver refused a replay
                      │   └──prime── INVALIDATED ───────^ │ │
                      └──────────────prime────────────────┘ └──> DISABLED
+    READY ──recapture──> READY, whatever comes of it; ──recapture(free_first)──> COLD, and on
     every phase but CAPTURING ──close──> CLOSED
 
 PRIMING lasts until the capture begins. INVALIDATED: the window was left by an exception of the
@@ -40,6 +41,7 @@ class Move(enum.Enum):
     PRIME = "prime"
     CAPTURE = "capture"
     REPLAY = "replay"
+    RECAPTURE = "recapture"
     CLOSE = "close"
 
 
@@ -48,7 +50,7 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     _P.COLD: frozenset({_P.PRIMING, _P.DISABLED, _P.CLOSED}),
     _P.PRIMING: frozenset({_P.PRIMING, _P.COLD, _P.CAPTURING, _P.CLOSED}),
     _P.CAPTURING: frozenset({_P.READY, _P.INVALIDATED, _P.REFUSED}),
-    _P.READY: frozenset({_P.REFUSED, _P.CLOSED}),
+    _P.READY: frozenset({_P.COLD, _P.REFUSED, _P.CLOSED}),
     _P.INVALIDATED: frozenset({_P.PRIMING, _P.REFUSED, _P.CLOSED}),
     _P.REFUSED: frozenset({_P.PRIMING, _P.DISABLED, _P.CLOSED}),
     _P.DISABLED: frozenset({_P.CLOSED}),
@@ -59,7 +61,7 @@ MOVES: dict[Phase, frozenset[Move]] = {
     _P.COLD: frozenset({Move.PRIME, Move.CLOSE}),
     _P.PRIMING: frozenset({Move.PRIME, Move.CAPTURE, Move.CLOSE}),
     _P.CAPTURING: frozenset(),
-    _P.READY: frozenset({Move.REPLAY, Move.CLOSE}),
+    _P.READY: frozenset({Move.REPLAY, Move.RECAPTURE, Move.CLOSE}),
     _P.INVALIDATED: frozenset({Move.PRIME, Move.CLOSE}),
     _P.REFUSED: frozenset({Move.PRIME, Move.CLOSE}),
     _P.DISABLED: frozenset({Move.CLOSE}),
@@ -69,6 +71,7 @@ MOVES: dict[Phase, frozenset[Move]] = {
 _INSIDE = "the body of the step is being recorded: a body may not drive its own step"
 _OFF = "the step runs without a graph (see report().why_no_graph): call step()"
 _OVER = "the step is closed: make a new one"
+_NO_GRAPH = "there is no graph to replace: prime() and capture(), or call step()"
 
 MESSAGES: dict[tuple[Phase, Move], str] = {
     (_P.COLD, Move.CAPTURE): "nothing is primed: run prime(), a real step, first",
@@ -78,12 +81,22 @@ MESSAGES: dict[tuple[Phase, Move], str] = {
     (_P.CAPTURING, Move.CAPTURE): _INSIDE,
     (_P.CAPTURING, Move.REPLAY): _INSIDE,
     (_P.CAPTURING, Move.CLOSE): _INSIDE,
-    (_P.READY, Move.PRIME): "a graph is live: a priming pass would retain a second working set",
-    (_P.READY, Move.CAPTURE): "a graph is live: never capture over it; close() the step first",
+    (
+        _P.READY,
+        Move.PRIME,
+    ): "a graph is live, a priming pass would keep a second set: recapture()",
+    (_P.READY, Move.CAPTURE): "a graph is live: never capture over it; call recapture()",
     (_P.INVALIDATED, Move.CAPTURE): "the last window was broken and its memory given back: prime()",
     (_P.INVALIDATED, Move.REPLAY): "the last window was broken, there is no graph: prime() again",
     (_P.REFUSED, Move.CAPTURE): "the last attempt was refused, its memory given back: prime()",
     (_P.REFUSED, Move.REPLAY): "the last attempt was refused, there is no graph: prime() again",
+    (_P.COLD, Move.RECAPTURE): _NO_GRAPH,
+    (_P.PRIMING, Move.RECAPTURE): "the step is primed for its first graph: capture()",
+    (_P.CAPTURING, Move.RECAPTURE): _INSIDE,
+    (_P.INVALIDATED, Move.RECAPTURE): _NO_GRAPH,
+    (_P.REFUSED, Move.RECAPTURE): _NO_GRAPH,
+    (_P.DISABLED, Move.RECAPTURE): _OFF,
+    (_P.CLOSED, Move.RECAPTURE): _OVER,
     (_P.DISABLED, Move.PRIME): _OFF,
     (_P.DISABLED, Move.CAPTURE): _OFF,
     (_P.DISABLED, Move.REPLAY): _OFF,

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
+from lowgraph.errors import ExecUpdateRejected
 from lowgraph.memory import PassFigures, readable
 
 __all__ = ["StepReport"]
+
+# Numbers and addresses, but not a place's line: a frozen rate is one reason, whatever its value.
+_VALUE = re.compile(r"(?<![\w.:/])-?\d[\w.+-]*")
+
+
+def _without_values(reason: str) -> str:
+    return _VALUE.sub("#", reason)
 
 
 @dataclass
@@ -16,11 +25,17 @@ class StepReport:
     phase: name of the present phase. why_no_graph: "" while a graph is live.
     eager_steps, replays: steps that ran without and with the graph; `steps` is their sum. A priming
         pass is an eager step.
-    captures, updates: graphs recorded and executables updated. refusals: attempts refused, with the
-        first reason, and how often each was given.
+    captures: graphs recorded, by the first capture and by recaptures. Of the recaptures, updates
+        gave a live executable new parameters; reinstantiations made another executable, as
+        `rejections` counts by reason (ExecUpdateRejected.reason) and last_rejection says in full.
+    deferred: graphs and primed passes, of any step, that were dropped without close() and that this
+        step gave back.
+    refusals: attempts refused, with the first reason, and how often each was given.
     launches_eager_step: kernels of one eager step, library kernels included; launches_replay_step:
         launches of one replay, counted at the gate. kernels, nodes: in the graph.
-    pins, pin_launches: inputs pinned and what they cost a replay.
+    inputs: declared ones, checked at each replay. pins, pin_launches: those that may move, and the
+        launches that they add to a replay; pin_prices: of each by name.
+    draws: counters, four random numbers each, that a step takes of each random state by name.
     pool_bytes: held by the pool from the driver. retained_bytes: kept by the graph alone.
     primed, window: what the last priming pass and the last window took from the pool.
     unowned: addresses that the graph's kernels were given and that neither a slice nor a staging
@@ -35,6 +50,10 @@ class StepReport:
     replays: int = 0
     captures: int = 0
     updates: int = 0
+    reinstantiations: int = 0
+    rejections: dict[str, int] = field(default_factory=dict)
+    last_rejection: str = ""
+    deferred: int = 0
     refusals: int = 0
     first_refusal: str = ""
     reasons: dict[str, int] = field(default_factory=dict)
@@ -43,8 +62,11 @@ class StepReport:
     kernels: int = 0
     nodes: int = 0
     nodes_by_type: dict[str, int] = field(default_factory=dict)
+    inputs: int = 0
     pins: int = 0
     pin_launches: int = 0
+    pin_prices: dict[str, str] = field(default_factory=dict)
+    draws: dict[str, int] = field(default_factory=dict)
     pool_bytes: int = 0
     retained_bytes: int = 0
     primed: PassFigures = field(default_factory=PassFigures)
@@ -57,6 +79,20 @@ class StepReport:
         """Steps that ran."""
         return self.eager_steps + self.replays
 
+    def count_refusal(self, reason: str) -> bool:
+        """Count a refused attempt; returns whether the reason is a new one, values in it apart."""
+        new = _without_values(reason) not in map(_without_values, self.reasons)
+        self.refusals += 1
+        self.first_refusal = self.first_refusal or reason
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        return new
+
+    def count_rejection(self, rejection: ExecUpdateRejected) -> None:
+        """Count an executable that was made afresh because the live one could not be updated."""
+        self.reinstantiations += 1
+        self.rejections[rejection.reason] = self.rejections.get(rejection.reason, 0) + 1
+        self.last_rejection = str(rejection)
+
     def text(self) -> str:
         """The report for people, one figure group a line."""
         lines = [
@@ -65,10 +101,15 @@ class StepReport:
             f"  steps {self.steps}: {self.eager_steps} eager, {self.replays} replayed",
             f"  captures {self.captures}, updates {self.updates}, refusals {self.refusals}"
             + (f"; first: {self.first_refusal}" if self.first_refusal else ""),
+            f"  deferred destroys {self.deferred}, re-instantiations {self.reinstantiations}"
+            + "".join(f", {reason} {count}" for reason, count in self.rejections.items())
+            + (f"; last: {self.last_rejection}" if self.last_rejection else ""),
             f"  launches: {self.launches_eager_step} in an eager step, "
             f"{self.launches_replay_step} in a replay",
             f"  graph: {self.nodes} nodes, {self.kernels} of them kernels",
             f"  pins {self.pins} ({self.pin_launches} launches a replay)",
+            *(f"    {name}: {price}" for name, price in self.pin_prices.items()),
+            *(f"  {name}: {draws} draws a replay" for name, draws in self.draws.items()),
             f"  pool {readable(self.pool_bytes)}, {readable(self.retained_bytes)} retained by "
             f"the graph, {self.unowned} addresses outside the pool",
             f"  priming: {self.primed.text()}",

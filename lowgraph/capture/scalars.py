@@ -1,20 +1,23 @@
-"""Frozen scalars: by-value arguments and launch sizes that differ between two passes of one body.
+"""Frozen scalars: arguments and launch sizes that would be the recorded step's in every replay.
 
-The priming pass and the recorded pass are two different steps. What differs between them by value,
-a step number, a learning rate, a seed, would be the recorded step's in every replay.
+The priming pass and the recorded pass are two different steps, so what differs between them by
+value, a step number, a learning rate, is found by comparing them. What happens to be equal in both,
+a seed, a rate on a plateau of its schedule, is found only if it was declared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from lowgraph.capture.journal import Journal, LaunchRecord
 from lowgraph.errors import FrozenScalar
 
-__all__ = ["find_frozen", "same_launches"]
+__all__ = ["find_declared", "find_frozen", "same_launches"]
 
-_SIZES = ("grid", "block", "dynamic shared memory")
 _REMEDY = "keep what changes from step to step in device memory, and pass its address"
+_SIZES = ("grid", "block", "dynamic shared memory")
+_SIZE_REMEDY = "launch what the largest step needs, and read the size on the device"
 
 
 def same_launches(primed: Journal, recorded: Journal) -> bool:
@@ -33,11 +36,10 @@ def find_frozen(primed: Journal, recorded: Journal) -> FrozenScalar | None:
     for number, (old, new) in enumerate(zip(primed.launches, recorded.launches, strict=True)):
         for label, size, now in zip(_SIZES, old.sizes, new.sizes, strict=False):
             if size != now:
-                remedy = "launch what the largest step needs, and read the size on the device"
-                return _refusal(number, new, f"the {label}", size, now, remedy)
+                return _refusal(number, new, f"the {label}", None, size, now)
         for (name, before), (_, now) in zip(old.scalars, new.scalars, strict=True):
             if not _equal(before, now):
-                return _refusal(number, new, f"argument {name!r}", before, now, _REMEDY)
+                return _refusal(number, new, f"argument {name!r}", name, before, now)
     return None
 
 
@@ -46,12 +48,37 @@ def _equal(before: Any, now: Any) -> bool:
     return bool(before == now) or both_nan
 
 
+def find_declared(per_step: Collection[str], recorded: Journal) -> FrozenScalar | None:
+    """The refusal for the first by-value argument that was declared to change; None if none is.
+
+    per_step: parameter names, of every kernel ("lr") or of one ("adamw.lr").
+    """
+    for number, launch in enumerate(recorded.launches):
+        for name, value in launch.scalars:
+            if name in per_step or f"{launch.kernel}.{name}" in per_step:
+                return FrozenScalar(
+                    f"argument {name!r} of {launch.kernel} (launch {number}) was declared to "
+                    f"change from step to step, and is passed by value: every replay would use "
+                    f"{value!r}",
+                    launch.where,
+                    _REMEDY,
+                    kernel=launch.kernel,
+                    parameter=name,
+                    recorded=value,
+                )
+    return None
+
+
 def _refusal(
-    number: int, launch: LaunchRecord, what: str, before: Any, now: Any, remedy: str
+    number: int, launch: LaunchRecord, what: str, parameter: str | None, before: Any, now: Any
 ) -> FrozenScalar:
     return FrozenScalar(
         f"{what} of {launch.kernel} (launch {number}) was {before!r} in the priming "
         f"pass and {now!r} in the recorded one: every replay would use {now!r}",
         launch.where,
-        remedy,
+        _SIZE_REMEDY if parameter is None else _REMEDY,
+        kernel=launch.kernel,
+        parameter=what if parameter is None else parameter,
+        primed=before,
+        recorded=now,
     )

@@ -11,30 +11,36 @@ it, during which nothing runs, and launches what it recorded. From then on a cal
 A capture that fails is *refused*: its memory is given back, the reason is said once and counted,
 and that call runs the step eagerly instead, as priming for the next attempt; after `max_refusals`
 the step stops trying. What the body itself raises is not a refusal: it passes through.
+
+`recapture()` records the step anew while its graph stays live.
 """
 
 from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 
 from lowgraph import counters, driver
-from lowgraph.capture.graph import CapturedGraph, drain_dropped
-from lowgraph.capture.interrupts import Shield
-from lowgraph.capture.journal import Journal
+from lowgraph.capture.graph import CapturedGraph
+from lowgraph.capture.interrupts import shielded
+from lowgraph.capture.passes import Body, StepPasses
 from lowgraph.capture.phase import Move, Phase, PhaseMachine
+from lowgraph.capture.pin_set import Draws, PinSet
+from lowgraph.capture.pins import Input, Pin
+from lowgraph.capture.recapture import prime_again, record_again
 from lowgraph.capture.report import StepReport
-from lowgraph.capture.scalars import same_launches
-from lowgraph.capture.window import Window
-from lowgraph.errors import CaptureFailed, CaptureRefused, ContextPoisoned, DriverError, PhaseError
+from lowgraph.errors import (
+    CaptureFailed,
+    CaptureRefused,
+    ContextPoisoned,
+    DriverError,
+)
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Primed, open_window
+from lowgraph.memory import PersistentPool, open_window
 
 __all__ = ["Body", "GraphStep"]
-
-Body = Callable[[int], None]
 
 
 def _to_stderr(text: str) -> None:
@@ -42,12 +48,16 @@ def _to_stderr(text: str) -> None:
 
 
 class GraphStep:
-    """See the module.
+    """See the module. One thread drives a step; another one may close it.
 
     body: a plain callable that enqueues one whole step on the stream it is given. It runs several
         times, allocates only from `pool`, and reads what changes from step to step from the device.
     stream: a non-blocking stream. library: nothing is compiled in the window. graph: False never
         captures. mode: of the capture. say: told each reason for a refusal once.
+    journal: "full" keeps every driver call of a pass with the user's line, "light" failing ones.
+    pins, inputs: memory of others that the body uses, see `capture.pins`; checked at every replay.
+    random: states on the device that the body draws from, for the report. per_step: names of
+        by-value arguments that change from step to step: a graph with one is refused.
     """
 
     def __init__(
@@ -63,21 +73,35 @@ class GraphStep:
         max_refusals: int = 20,
         mode: str = "thread_local",
         say: Callable[[str], None] = _to_stderr,
+        journal: str = "full",
+        pins: Sequence[Pin] = (),
+        inputs: Sequence[Input] = (),
+        random: Sequence[Draws] = (),
+        per_step: Collection[str] = (),
     ) -> None:
         """Make a cold step; nothing runs yet."""
         self.label = label
         self.stream = stream
         self.max_refusals = max_refusals
-        self._body = body
-        self._pool = pool
-        self._library = library
-        self._mode = mode
         self._say = say
+        self._pins = PinSet(
+            pins,
+            inputs,
+            random=random,
+            per_step=per_step,
+            pool=pool,
+            library=library,
+            stream=stream,
+            label=label,
+        )
+        self._pinned = bool(pins or inputs)
         self._machine = PhaseMachine(label)
         self._graph: CapturedGraph | None = None
-        self._primed: tuple[Primed, Journal] | None = None
-        self._body_runs = False
+        self._launch: Callable[[], None] | None = None  # of a replay; None unless one may be made
+        self._replays = 0
         self._counts = StepReport(label, device.spec, why_no_graph="not recorded yet")
+        counts, pinned = self._counts, self._pins
+        self._passes = StepPasses(body, stream, pool, library, mode, counts, pinned, journal)
         if not graph:
             self._disable("graph=False")
 
@@ -90,54 +114,37 @@ class GraphStep:
 
     @property
     def graph(self) -> CapturedGraph | None:
-        """The live graph, or None."""
+        """The live graph, or None. A recapture may replace it."""
         return self._graph
 
     def __call__(self) -> None:
         """Run the next step, by the graph once there is one; returns when it is enqueued.
 
-        Raises what the body raises, ContextPoisoned, and PhaseError on a closed step or when called
-        from its own body. A refusal is not raised: see `report()`.
+        Raises what the body or a pin raises, ContextPoisoned, and PhaseError on a closed step or
+        when called from its own body. A refusal is not raised: see `report()`.
         """
-        if self._graph is None:
-            self._refuse_nested("step")
-            if self.phase is not Phase.PRIMING or not self._captured():
-                self._run_without_graph()
-                return
+        if self._launch is None and not self._becomes_ready():
+            return
         try:
-            self.replay()
-        except CaptureFailed:  # counted by then, and nothing ran
+            self._launch()  # type: ignore[misc]  # ready: not None
+        except DriverError as error:
+            self._replay_refused(error)
             self._run_without_graph()
+        else:
+            self._replays += 1
 
     step = __call__
 
     def prime(self) -> None:
         """Run one real step unrecorded, keeping every slice that it takes for the window."""
-        self._refuse_nested("prime")
+        self._passes.refuse_nested("prime")
         self._machine.check(Move.PRIME)
-        drain_dropped()
-        with Shield() as shield:
-            self._prime(shield)
-
-    def _prime(self, shield: Shield) -> None:
-        self._drop_primed()
         self._machine.go(Phase.PRIMING)
-        journal = Journal()
         try:
-            # Under the lock: the hooks that the journal sets are the process's.
-            with open_window.LOCK, journal.watch(), self._pool.priming(self.label) as primed:
-                try:
-                    shield.down()  # a real step may take long
-                    self._run_body()
-                finally:
-                    shield.up()
+            self._passes.prime()
         except BaseException:
             self._machine.go(Phase.COLD)
             raise
-        self._primed = primed, journal
-        self._counts.primed = primed.figures
-        self._counts.launches_eager_step = journal.kernel_launches
-        self._counts.eager_steps += 1
 
     def capture(self) -> None:
         """Record the step, instantiate and upload it. Nothing runs: the next replay is the step.
@@ -145,70 +152,110 @@ class GraphStep:
         Raises CaptureRefused with the reason; the attempt's memory is given back then, and the
         phase is REFUSED, or DISABLED after `max_refusals`.
         """
-        self._refuse_nested("capture")
+        self._passes.refuse_nested("capture")
         self._machine.check(Move.CAPTURE)
-        drain_dropped()
-        with Shield():
+        with shielded():
             self._capture()
 
     def _capture(self) -> None:
         self._machine.go(Phase.CAPTURING)
         try:
-            graph = self._record()
+            with self._passes.recorded() as recording:
+                graph = CapturedGraph(recording, self._passes.pool)
+                self._machine.go(Phase.READY)
+                self._go_live(graph)
         except CaptureRefused as refusal:
             if isinstance(refusal, CaptureFailed):
                 self._machine.go(Phase.INVALIDATED)
             self._refused(refusal)
             raise
         except BaseException:
-            self._machine.go(Phase.INVALIDATED)
-            self._counts.why_no_graph = "the last window was left by an exception"
+            if self.phase is Phase.CAPTURING:  # else a Ctrl-C was held until the graph was live
+                self._machine.go(Phase.INVALIDATED)
+                self._counts.why_no_graph = "the last window was left by an exception"
             raise
-        self._graph = graph
-        self._machine.go(Phase.READY)
-        self._counts.captures += 1
-        self._counts.why_no_graph = ""
 
     def replay(self) -> None:
         """Launch the graph once: one driver call, and nothing waits.
 
-        Raises CaptureFailed when the driver refuses the launch (nothing ran; the graph is given
-        back and the phase is REFUSED), ContextPoisoned.
+        Raises what a pin raises (nothing was launched), CaptureFailed when the driver refuses the
+        launch (nothing ran; the graph is given back and the phase is REFUSED), ContextPoisoned.
         """
-        graph = self._graph
-        if graph is None:
+        launch = self._launch
+        if launch is None:
+            self._passes.refuse_nested("replay")
             self._machine.check(Move.REPLAY)
             return
         try:
-            if self._counts.replays:
-                graph.launch()
-            else:
-                self._first_launch(graph)
-        except ContextPoisoned:
-            raise
+            launch()
         except DriverError as error:
-            raise self._replay_refused(graph, error) from error
-        self._counts.replays += 1
+            raise self._replay_refused(error) from error
+        self._replays += 1
+
+    def recapture(self, free_first: bool = False) -> bool:
+        """Record the step anew: a real, unrecorded step first, then the window, which runs nothing.
+
+        The live graph stays until the new recording has taken its place: its executable is updated,
+        or, if that is refused (the report says why), another one is instantiated. What the old
+        recording held is given back then, once no launch uses it. free_first: the live graph goes
+        before anything else, for when two working sets do not fit.
+
+        Returns whether the executable was updated. Raises CaptureRefused with the reason, what the
+        body raises, and PoolError: the graph from before is live and unchanged then, unless
+        free_first.
+        """
+        self._passes.refuse_nested("recapture")
+        self._machine.check(Move.RECAPTURE)
+        with shielded():
+            return self._recapture(free_first)
+
+    def _recapture(self, free_first: bool) -> bool:
+        if free_first:
+            self._free_graph()
+            self._machine.go(Phase.COLD)
+            self._counts.why_no_graph = "freed first for a recapture, not recorded since"
+            self.prime()
+            self.capture()
+            return False
+        graph, launch = self._graph, self._launch
+        assert graph is not None, "a ready step has a graph"
+        self._launch = None  # a body that calls its own step is refused
+        try:
+            return self._recaptured(graph)
+        except BaseException:
+            if self._launch is None:  # the graph from before is the live one
+                self._launch = None if self._graph is None else launch
+            raise
 
     def close(self) -> None:
-        """Wait for replays in flight, destroy the graph and give its memory back. Idempotent."""
-        self._refuse_nested("close")
-        self._machine.check(Move.CLOSE)
-        if self.phase is Phase.CLOSED:
-            return
-        with Shield():
+        """Wait for replays in flight, destroy the graph and give its memory back. Idempotent.
+
+        Any thread may call it, between the steps of the one that drives this.
+        """
+        with shielded():
+            self._close()
+
+    def _close(self) -> None:
+        with open_window.LOCK:
+            self._passes.refuse_nested("close")
+            self._machine.check(Move.CLOSE)
+            if self.phase is Phase.CLOSED:
+                return
             self._machine.go(Phase.CLOSED)
             self._counts.why_no_graph = "closed"
-            self._drop_primed()
-            graph, self._graph = self._graph, None
-            if graph is not None:
-                graph.close()
+            graph, self._graph, self._launch = self._graph, None, None
+        self._passes.drop_primed()
+        if graph is not None:
+            graph.close()
+        self._pins.close()
 
     def report(self) -> StepReport:
         """The figures so far: a copy."""
+        self._pins.fill(self._counts)
         report = copy.deepcopy(self._counts)
         report.phase = self.phase.name
-        report.pool_bytes = self._pool.stats().reserved
+        report.replays = self._replays
+        report.pool_bytes = self._passes.pool.stats().reserved
         report.retained_bytes = 0 if self._graph is None else self._graph.retained_bytes
         return report
 
@@ -225,122 +272,106 @@ class GraphStep:
         """Close the step."""
         self.close()
 
-    # ---- inside ----
+    # ---- the way to a graph, and on without ----
 
-    def _run_body(self) -> None:
-        self._body_runs = True
-        try:
-            self._body(self.stream)
-        finally:
-            self._body_runs = False
-
-    def _captured(self) -> bool:
-        try:
-            self.capture()
-        except CaptureRefused:
-            return False
-        return True
+    def _becomes_ready(self) -> bool:
+        """Capture if a primed step may be; else run the step without a graph, and say so."""
+        self._passes.refuse_nested("step")
+        if self.phase is Phase.PRIMING:
+            try:
+                self.capture()
+                return True
+            except CaptureRefused:
+                pass
+        self._run_without_graph()
+        return False
 
     def _run_without_graph(self) -> None:
         """The step itself, as a priming pass while another attempt is to come."""
-        if self.phase is not Phase.DISABLED:
-            self.prime()
-            return
-        if self._counts.launches_eager_step == 0:
-            self._run_watched()
+        if self.phase is Phase.DISABLED:
+            self._passes.eager()
         else:
-            with self._pool.eager_pass(self.label):
-                self._run_body()
-        self._counts.eager_steps += 1
+            self.prime()
 
-    def _run_watched(self) -> None:
-        """One eager pass under the journal, so that a run without a graph knows its launches."""
-        journal = Journal()
-        with open_window.LOCK, journal.watch(), self._pool.eager_pass(self.label):
-            self._run_body()
-        self._counts.launches_eager_step = journal.kernel_launches
-
-    def _record(self) -> CapturedGraph:
-        assert self._primed is not None, "phase PRIMING without a primed set"
-        primed, primed_journal = self._primed
-        window = Window(
-            self.stream,
-            pool=self._pool,
-            label=self.label,
-            mode=self._mode,
-            library=self._library,
-            primed=primed,
-            primed_journal=primed_journal,
-        )
+    def _recaptured(self, before: CapturedGraph) -> bool:
+        """Prime and record beside the live graph; returns whether its executable was updated."""
+        prime_again(self._passes)
         try:
-            with window:
-                self._run_body()
-            assert window.recording is not None, "a window that raised nothing has a recording"
-            graph = CapturedGraph(window.recording, self._pool)
-        except BaseException:
-            window.discard()
+            after = record_again(self._passes, before, self._go_live)
+        except CaptureRefused as refusal:
+            self._count_refusal(refusal)
             raise
-        finally:
-            self._drop_primed()  # also when the window was refused before it began
-        counts = self._counts
-        counts.window = graph.figures
-        counts.nodes, counts.kernels = graph.census.nodes, graph.census.kernels
-        counts.nodes_by_type = dict(graph.census.types)
-        counts.unowned = len(graph.unowned)
-        counts.launches_eager_step = len(primed_journal.launches) + graph.journal.library_kernels
-        if not same_launches(primed_journal, graph.journal):
-            self._note(
-                f"the priming pass launched {len(primed_journal.launches)} kernels, the recorded "
-                f"one {len(graph.journal.launches)} or others: scalars were not compared"
-            )
-        return graph
+        if after is not before:
+            before.close()
+            return False
+        self._counts.updates += 1
+        before.release_replaced()
+        return True
 
-    def _first_launch(self, graph: CapturedGraph) -> None:
+    # ---- replays ----
+
+    def _go_live(self, graph: CapturedGraph) -> None:
+        self._graph = graph
+        self._counts.why_no_graph = ""
+        self._pins.attach(graph)
+        self._launch = self._first_launch
+
+    def _launcher(self, graph: CapturedGraph) -> Callable[[], None]:
+        """What a replay calls: nothing is looked up, allocated or locked between it and the gate.
+
+        Measured by benchmarks/step_overhead.py.
+        """
+        return self._pinned_launch if self._pinned else graph.launch
+
+    def _pinned_launch(self) -> None:
+        self._pins.before_replay()
+        assert self._graph is not None, "a replay has a graph"
+        self._graph.launch()
+
+    def _first_launch(self) -> None:
+        """The first replay of a recording: its launches are counted, the pins' apart."""
+        graph = self._graph
+        assert graph is not None, "a replay has a graph"
+        self._pins.before_replay()
         with counters.scope() as counts:
             graph.launch()
         self._counts.launches_replay_step = counts.launches + counts.graph_launches
+        self._launch = self._launcher(graph)
 
-    def _refused(self, refusal: CaptureRefused) -> None:
-        counts = self._counts
-        reason = str(refusal)
-        self._machine.go(Phase.REFUSED)
-        counts.refusals += 1
-        counts.first_refusal = counts.first_refusal or reason
-        counts.why_no_graph = reason
-        if reason not in counts.reasons:
-            kind = type(refusal).__name__
-            self._say(f"lowgraph: {self.label}: no graph: {kind}: {reason}")
-        counts.reasons[reason] = counts.reasons.get(reason, 0) + 1
-        if counts.refusals >= self.max_refusals:
-            self._disable(f"{counts.refusals} attempts refused, the last: {reason}")
-            self._say(f"lowgraph: {self.label}: DISABLED after {counts.refusals} refusals")
-
-    def _replay_refused(self, graph: CapturedGraph, error: DriverError) -> CaptureFailed:
-        self._graph = None
-        try:
-            graph.close()
-        except DriverError as second:
-            self._note(f"giving the refused graph back: {second}")
+    def _replay_refused(self, error: DriverError) -> CaptureFailed:
+        """Count a replay that the driver refused; a poisoned context is raised as it is."""
+        if isinstance(error, ContextPoisoned):
+            raise error
+        self._free_graph()
         refusal = CaptureFailed(f"a replay of {self.label!r} was refused: {error}")
         self._refused(refusal)
         return refusal
+
+    # ---- refusals ----
+
+    def _refused(self, refusal: CaptureRefused) -> None:
+        """There is no graph, and why; too many of them, and there never will be."""
+        self._machine.go(Phase.REFUSED)
+        self._count_refusal(refusal)
+        counts = self._counts
+        counts.why_no_graph = str(refusal)
+        if counts.refusals >= self.max_refusals:
+            self._disable(f"{counts.refusals} attempts refused, the last: {refusal}")
+            self._say(f"lowgraph: {self.label}: DISABLED after {counts.refusals} refusals")
+
+    def _count_refusal(self, refusal: CaptureRefused) -> None:
+        if self._counts.count_refusal(str(refusal)):
+            what = "no graph" if self._graph is None else "no new graph, the old one is live"
+            self._say(f"lowgraph: {self.label}: {what}: {type(refusal).__name__}: {refusal}")
 
     def _disable(self, why: str) -> None:
         self._machine.go(Phase.DISABLED)
         self._counts.why_no_graph = why
 
-    def _drop_primed(self) -> None:
-        if self._primed is not None:
-            self._pool.drop(self._primed[0])
-            self._primed = None
-
-    def _note(self, text: str) -> None:
-        if text not in self._counts.notes:
-            self._counts.notes.append(text)
-
-    def _refuse_nested(self, call: str) -> None:
-        if self._body_runs:
-            raise PhaseError(
-                f"{call} of {self.label!r} was called from its own body: a body may not drive its "
-                "own step"
-            )
+    def _free_graph(self) -> None:
+        graph, self._graph, self._launch = self._graph, None, None
+        try:
+            if graph is not None:
+                graph.close()
+        except DriverError as error:
+            self._passes.note(f"giving the graph back: {error}")

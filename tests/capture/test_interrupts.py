@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from lowgraph.capture.interrupts import Shield
+from lowgraph.capture.interrupts import Shield, shielded
 from tests.capture.micro import SOURCE
 from tests.support.process import output_of
 
@@ -42,7 +42,7 @@ def test_up_and_down_are_idempotent_and_quiet_without_an_interrupt() -> None:
 
 def test_a_second_interrupt_passes_at_once() -> None:
     """What is shielded may hang: the user must be able to end it."""
-    with pytest.raises(KeyboardInterrupt), Shield():
+    with pytest.raises(KeyboardInterrupt), shielded():
         interrupt()
         with pytest.raises(KeyboardInterrupt):
             interrupt()
@@ -50,8 +50,8 @@ def test_a_second_interrupt_passes_at_once() -> None:
 
 def test_a_shield_inside_another_leaves_it_to_that_one() -> None:
     reached = False
-    with pytest.raises(KeyboardInterrupt), Shield():
-        with Shield():
+    with pytest.raises(KeyboardInterrupt), shielded():
+        with shielded():
             interrupt()
         reached = True
     assert reached

@@ -7,6 +7,7 @@ import pytest
 from lowgraph.capture.census import Census, judge
 from lowgraph.capture.journal import Call, Journal, LaunchRecord, LibraryCall
 from lowgraph.capture.scalars import find_frozen
+from lowgraph.capture.suspects import Suspect
 from lowgraph.capture.verdict import Evidence, verdict
 from lowgraph.errors import (
     CaptureError,
@@ -115,9 +116,13 @@ def test_901_never_stands_alone_when_the_journal_has_the_cause(error: CaptureErr
 
 def test_901_from_outside_names_the_calls_of_other_threads() -> None:
     sent = journal(launch(1))
-    sent.others = [Call(0, "cuEventQuery", "0x5", 900, "dog.py:8", "watchdog")]
+    for n in range(10):
+        sent.suspects.add(Suspect("watchdog", "cuEventQuery", "0x5", 900, f"dog.py:{n}"))
     wrong = judged(sent, 901)
-    assert isinstance(wrong, CaptureFailed) and "watchdog: cuEventQuery (dog.py:8)" in wrong.reason
+    assert isinstance(wrong, CaptureFailed)
+    newest = "watchdog: cuEventQuery(0x5) answered 900 (dog.py:9); watchdog: cuEventQuery"
+    assert f"newest first: {newest}" in wrong.reason and "and 2 earlier ones" in wrong.reason
+    assert [one.where for one in wrong.suspects] == [f"dog.py:{n}" for n in range(9, -1, -1)]
     assert "none through lowgraph" in str(judged(journal(launch(1)), 901))
 
 

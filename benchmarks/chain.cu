@@ -1,0 +1,7 @@
+// The smallest kernel that has arguments to set.
+
+// x[0] = value   overwrites.   Launch: one thread.
+extern "C" __global__ void put(float* x, float value)
+{
+    x[0] = value;
+}

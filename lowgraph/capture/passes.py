@@ -1,0 +1,170 @@
+"""The passes of a step's body: primed, eager, or recorded in a window. No phases, no replays."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from lowgraph.capture.handles import PrimedPass, drain_dropped
+from lowgraph.capture.interrupts import shielded
+from lowgraph.capture.journal import Journal
+from lowgraph.capture.node_params import Contents
+from lowgraph.capture.pin_set import PinSet
+from lowgraph.capture.report import StepReport
+from lowgraph.capture.scalars import same_launches
+from lowgraph.capture.window import Recording, Window
+from lowgraph.errors import ContextPoisoned, DriverError, PhaseError
+from lowgraph.kernels import Library
+from lowgraph.memory import PersistentPool, open_window
+
+__all__ = ["Body", "StepPasses"]
+
+Body = Callable[[int], None]
+
+
+class StepPasses:
+    """Runs a body as GraphStep wants it, and writes what it saw into the step's figures."""
+
+    def __init__(
+        self,
+        body: Body,
+        stream: int,
+        pool: PersistentPool,
+        library: Library | None,
+        mode: str,
+        counts: StepReport,
+        pins: PinSet,
+        journal: str = "full",
+    ) -> None:
+        self.body = body
+        self.stream = stream
+        self.pool = pool
+        self.library = library
+        self.mode = mode
+        self.counts = counts
+        self.pins = pins
+        self.detail = journal
+        self.body_runs = False
+        self._kept = PrimedPass(pool, journal)
+        # A step that is dropped between priming and recording would keep its slices for good.
+        self._finalizer = weakref.finalize(self, self._kept.drop_later)
+        self._finalizer.atexit = False
+
+    @property
+    def label(self) -> str:
+        """The step's."""
+        return self.counts.label
+
+    def refuse_nested(self, call: str) -> None:
+        """Raise PhaseError while the body runs: it may not drive its own step."""
+        if self.body_runs:
+            raise PhaseError(
+                f"{call} of {self.label!r} was called from its own body: a body may not drive its "
+                "own step"
+            )
+
+    def prime(self) -> None:
+        """One real step, unrecorded; the slices that it takes are kept for the next window."""
+        with shielded() as shield:
+            self._drain()
+            self.drop_primed()
+            self.pins.before_pass()
+            journal = Journal(self.detail)
+            # Under the lock: the hooks that the journal sets are the process's.
+            with open_window.LOCK, journal.watch(), self.pool.priming(self.label) as primed:
+                try:
+                    shield.down()  # a real step may take long
+                    self._run_body()
+                finally:
+                    shield.up()
+            self._kept.primed, self._kept.journal = primed, journal
+        self.counts.primed = primed.figures
+        self.counts.launches_eager_step = journal.kernel_launches
+        self.counts.eager_steps += 1
+
+    def eager(self) -> None:
+        """One real step that keeps nothing; the first one's launches are counted."""
+        self.pins.before_pass()
+        if self.counts.launches_eager_step:
+            with self.pool.eager_pass(self.label):
+                self._run_body()
+        else:
+            journal = Journal(self.detail)
+            with open_window.LOCK, journal.watch(), self.pool.eager_pass(self.label):
+                self._run_body()
+            self.counts.launches_eager_step = journal.kernel_launches
+        self.counts.eager_steps += 1
+
+    @contextmanager
+    def recorded(self) -> Iterator[Recording]:
+        """Record the primed step, which runs nothing, for the block to take over.
+
+        Raises CaptureRefused, and what the body raises. An exception that leaves the block discards
+        the recording.
+        """
+        self._drain()
+        self.pins.before_window()
+        primed, journal = self._kept.primed, self._kept.journal
+        window = Window(
+            self.stream,
+            pool=self.pool,
+            label=self.label,
+            mode=self.mode,
+            library=self.library,
+            primed=primed,
+            primed_journal=journal,
+            journal=self.detail,
+        )
+        try:
+            with window:
+                self._run_body()
+            assert window.recording is not None, "a window that raised nothing has a recording"
+            recording = window.recording
+            self.pins.judge(Contents(recording.graph, recording.journal))
+            yield recording
+        except BaseException:
+            window.discard()
+            raise
+        finally:
+            self.drop_primed()  # also when the window was refused before it began
+        self._note_recording(recording, journal)
+
+    def drop_primed(self) -> None:
+        """Free what a priming pass kept for a window that will not be. Idempotent."""
+        self._kept.give_back()
+
+    def note(self, text: str) -> None:
+        """Add a note to the report, once."""
+        if text not in self.counts.notes:
+            self.counts.notes.append(text)
+
+    def _drain(self) -> None:
+        """Give back what the collector found; what goes wrong there is not this step's failure."""
+        try:
+            self.counts.deferred += drain_dropped()
+        except ContextPoisoned:
+            raise
+        except DriverError as error:
+            self.note(f"giving back a graph that was dropped without close(): {error}")
+
+    def _run_body(self) -> None:
+        self.body_runs = True
+        try:
+            self.body(self.stream)
+        finally:
+            self.body_runs = False
+
+    def _note_recording(self, recording: Recording, primed: Journal) -> None:
+        counts, census, journal = self.counts, recording.census, recording.journal
+        counts.captures += 1
+        counts.window = recording.figures
+        counts.nodes, counts.kernels = census.nodes, census.kernels
+        counts.nodes_by_type = dict(census.types)
+        counts.unowned = len(recording.unowned)
+        counts.launches_eager_step = len(primed.launches) + journal.library_kernels
+        if not same_launches(primed, journal):
+            self.note(
+                f"the priming pass launched {len(primed.launches)} kernels, the recorded "
+                f"one {len(journal.launches)} or others: scalars were not compared"
+            )
