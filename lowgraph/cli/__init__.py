@@ -1,17 +1,17 @@
-"""`python -m lowgraph`: what is installed and found here, and the build cache."""
+"""`python -m lowgraph`: what is installed and found here, the build cache, and the gates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from lowgraph._version import VERSION
-from lowgraph.cli import cache, info
+from lowgraph.cli import cache, info, verify
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
 from lowgraph.train.arguments import OneLineParser
 
 __all__ = ["NOBODY_READS", "exit_code", "main"]
 
-_COMMANDS = {"info": info, "cache": cache}
+_COMMANDS = {"info": info, "cache": cache, "verify": verify}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

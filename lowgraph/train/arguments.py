@@ -11,7 +11,7 @@ from lowgraph.errors import ConfigError
 from lowgraph.models.presets import MODELS, PRESETS
 from lowgraph.train.config import TrainConfig
 
-__all__ = ["OneLineParser", "parse"]
+__all__ = ["OneLineParser", "non_empty_path", "parse"]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -30,7 +30,7 @@ def parse(arguments: Sequence[str] | None = None) -> TrainConfig:
     return TrainConfig(**given)
 
 
-def _path(text: str) -> Path:
+def non_empty_path(text: str) -> Path:
     """A path; an empty text, which Path takes for the working folder, is a variable left unset."""
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
@@ -67,7 +67,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--data",
-        type=_path,
+        type=non_empty_path,
         metavar="PATH",
         help="a file or a folder of text (default: the sources of this Python's standard library)",
     )
@@ -76,7 +76,10 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--no-graph", action="store_true", help="launch every kernel of every step")
     group.add_argument(
-        "--resume", type=_path, metavar="DIR", help="go on from the checkpoint in this folder"
+        "--resume",
+        type=non_empty_path,
+        metavar="DIR",
+        help="go on from the checkpoint in this folder",
     )
 
 
@@ -130,10 +133,15 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         metavar="T",
         help="divides the sample's logits (default: 0.8)",
     )
-    group.add_argument("--json", type=_path, metavar="F", help="write all figures to this file")
     group.add_argument(
-        "--plot", type=_path, metavar="F.png", help="draw train and held-out loss to this file"
+        "--json", type=non_empty_path, metavar="F", help="write all figures to this file"
     )
     group.add_argument(
-        "--checkpoint", type=_path, metavar="DIR", help="write a checkpoint to this folder"
+        "--plot",
+        type=non_empty_path,
+        metavar="F.png",
+        help="draw train and held-out loss to this file",
+    )
+    group.add_argument(
+        "--checkpoint", type=non_empty_path, metavar="DIR", help="write a checkpoint to this folder"
     )

@@ -98,7 +98,7 @@ class Parts:
         self.inference = Inference(
             self.model, self.library, self.pool, self.heldout_text, self.stream
         )
-        body = TrainingStep(
+        self.body = TrainingStep(
             model=self.model,
             optimizer=self.optimizer,
             library=self.library,
@@ -109,7 +109,7 @@ class Parts:
             batch=plan.schedule.batch,
         )
         self.graph_step = GraphStep(
-            body,
+            self.body,
             device=device,
             pool=self.pool,
             library=self.library,

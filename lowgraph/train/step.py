@@ -19,13 +19,14 @@ class TrainingStep:
 
     What changes from step to step is read from `control`, a block on the device that the step
     itself advances first; the batch is drawn by it from `text`, bytes on the device.
+    optimizer: None leaves the update to somebody else, behind the step.
     """
 
     def __init__(
         self,
         *,
         model: CharLM,
-        optimizer: AdamW,
+        optimizer: AdamW | None,
         library: Library,
         pool: PersistentPool,
         text: Slice,
@@ -53,7 +54,8 @@ class TrainingStep:
         ring = self._ring
         self._record.write(stream, ring.device_address, loss, self._control, ring.slots)
         self.model.backward(stream, trace)
-        self.optimizer.step(stream, self._control)
+        if self.optimizer is not None:
+            self.optimizer.step(stream, self._control)
         for piece in (tokens, targets, loss):
             self._pool.give_back(piece)
 

@@ -1,0 +1,48 @@
+"""`python -m lowgraph verify`: what must hold of a model's graphed step, gate by gate."""
+
+from __future__ import annotations
+
+import argparse
+
+from lowgraph.models.presets import MODELS, PRESETS
+from lowgraph.train.arguments import non_empty_path
+from lowgraph.train.config import TrainConfig
+
+__all__ = ["SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "put a model's graphed training step to the gates; exit 1 if one fails"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's flags."""
+    parser.add_argument(
+        "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
+    )
+    parser.add_argument(
+        "--model", default=MODELS[0], metavar="M", help=f"model: {', '.join(MODELS)}"
+    )
+    parser.add_argument(
+        "--preset",
+        metavar="P",
+        help=f"size: {', '.join(PRESETS)} (default: nano on the host, small on a GPU)",
+    )
+    parser.add_argument(
+        "--steps", type=int, default=8, metavar="N", help="steps of each arm (default: 8)"
+    )
+    parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
+    parser.add_argument(
+        "--data", type=non_empty_path, metavar="PATH", help="text, as for train_small.py"
+    )
+    parser.add_argument(
+        "--json", type=non_empty_path, metavar="F", help="write the outcomes to this file"
+    )
+
+
+def run(given: argparse.Namespace) -> None:
+    """Run the gates; raises GateFailed when one fails, ConfigError on bad flags."""
+    # Here, so that `info`, which people run when something is missing, does not load the trainer.
+    from lowgraph.train import verify
+
+    names = ("device", "model", "preset", "steps", "seed", "data", "json")
+    config = TrainConfig(**{name: getattr(given, name) for name in names})
+    verify.run(config, lambda text: print(text, flush=True))
