@@ -19,16 +19,19 @@ def main(spec: str = "auto") -> None:
     x, y = pool.take("x", (1000,)), pool.take("y", (1000,))
     upload(x, np.ones(1000, np.float32), stream)
     upload(y, np.zeros(1000, np.float32), stream)
-    step = GraphStep(
+    with GraphStep(
         lambda s: leaky_sum(s, 4, 256, y, x, 0.5, 1000),
         device=device, pool=pool, library=library, stream=stream, label="own kernel",
-    )  # fmt: skip
-    for _ in range(10):
-        step()
+    ) as step:  # fmt: skip
+        for _ in range(10):
+            step()
+        print(step.report().text())
+    check(download(y, stream))
+
+
+def check(y: np.ndarray) -> None:
     expected = 2.0 - 2.0**-9  # 1 + 1/2 + ... + 1/2^9
-    assert np.array_equal(download(y, stream), np.full(1000, expected, np.float32))
-    print(step.report().text())
-    step.close()
+    assert np.array_equal(y, np.full(1000, expected, np.float32))
 
 
 if __name__ == "__main__":

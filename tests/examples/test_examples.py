@@ -1,0 +1,99 @@
+"""The examples run, stay short, and print what they are there to show."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.process import ROOT
+
+EXAMPLE = ROOT / "examples" / "mistakes.py"
+
+# What each mistake prints: the kind, words of the reason, words of the remedy, and what is on the
+# line of the example's source that it names.
+REFUSALS = {
+    "allocate": (
+        "CaptureAllocationError",
+        "cuMemAlloc was called in the capture window of 'allocate'",
+        "take memory before the step, or from the pool",
+        "driver.memory.alloc(",
+    ),
+    "synchronize": (
+        "SyncDuringCapture",
+        "cuStreamSynchronize was called in the capture window of 'synchronize'",
+        "read results after the step",
+        "driver.stream.synchronize(",
+    ),
+    "wrong_stream": (
+        "CaptureIncomplete",
+        "kernel descend was sent to stream 0x0",
+        "use the stream that the body is given",
+        "self.descend(0,",
+    ),
+    "baked_rate": (
+        "FrozenScalar",
+        "argument 'rate' of descend (launch 0) was 0.1 in the priming pass and 0.05",
+        "keep what changes from step to step in device memory",
+        "GRID, BLOCK, self.w, self.g, rate, N)",
+    ),
+    "good": (
+        "InputMoved",
+        "input 'batch' of 'good' moved (address)",
+        "declare it as a pin that may move",
+        "step()",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def printed(request: pytest.FixtureRequest) -> list[str]:
+    return _run("mistakes.py", request.config.getoption("--device"))
+
+
+def _run(name: str, spec: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", f"examples/{name}", spec],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.both
+@pytest.mark.parametrize("mistake", REFUSALS)
+def test_each_mistake_prints_its_refusal(printed: list[str], mistake: str) -> None:
+    kind, reason, remedy, at_fault = REFUSALS[mistake]
+    lines = [line for line in printed if line.startswith(f"lowgraph: {mistake}: ")]
+    assert len(lines) == 1, f"said once: {lines}"
+    said = lines[0]
+    assert f": {kind}: " in said and reason in said and remedy in said, said
+    assert said.index(reason) < said.index(remedy), "what, then what to do"
+    place = re.search(r"mistakes\.py:(\d+): ", said)
+    assert place, said
+    assert at_fault in EXAMPLE.read_text().splitlines()[int(place[1]) - 1], said
+
+
+@pytest.mark.both
+def test_after_each_refusal_the_run_goes_on(printed: list[str]) -> None:
+    ran = [line.strip() for line in printed if "steps ran" in line]
+    assert ran == ["3 steps ran without a graph, 0 with"] * (len(REFUSALS) - 1)
+
+
+@pytest.mark.both
+def test_own_kernel_runs(request: pytest.FixtureRequest) -> None:
+    printed = _run("own_kernel.py", request.config.getoption("--device"))
+    assert "  steps 10: 1 eager, 9 replayed" in printed
+
+
+def test_own_kernel_is_ten_lines() -> None:
+    """Statements from opening the device to the report; what checks the result is not counted."""
+    tree = ast.parse((ROOT / "examples" / "own_kernel.py").read_text())
+    main = next(node for node in tree.body if getattr(node, "name", "") == "main")
+    statements = [node for node in ast.walk(main) if isinstance(node, ast.stmt)][1:]
+    calls_check = [node for node in statements if ast.unparse(node).startswith("check(")]
+    assert len(statements) - len(calls_check) <= 10 and len(calls_check) == 1
