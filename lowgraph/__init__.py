@@ -8,6 +8,7 @@ no CuPy, and costs next to nothing:
 * `PersistentPool`, `Slice`: memory whose addresses never move.
 * `Blas`: single-precision matrix products on a preallocated workspace.
 * `GraphStep`, `StepReport`: a step primed, recorded and replayed as one graph, and its report.
+* `ShapeKeyedSteps`: a step for each shape, in a cache with a budget of graphs and bytes.
 * `LowgraphError`: the base of everything raised here (all of them: `lowgraph.errors`).
 """
 
@@ -20,7 +21,7 @@ from lowgraph._version import VERSION as __version__
 
 if TYPE_CHECKING:
     from lowgraph.blas import Blas
-    from lowgraph.capture import GraphStep, StepReport
+    from lowgraph.capture import GraphStep, ShapeKeyedSteps, StepReport
     from lowgraph.driver import Device, open_device
     from lowgraph.errors import LowgraphError
     from lowgraph.kernels import Kernel, Library
@@ -34,6 +35,7 @@ _HOMES = {
     "Library": "lowgraph.kernels",
     "LowgraphError": "lowgraph.errors",
     "PersistentPool": "lowgraph.memory",
+    "ShapeKeyedSteps": "lowgraph.capture",
     "Slice": "lowgraph.memory",
     "StepReport": "lowgraph.capture",
     "open_device": "lowgraph.driver",
@@ -47,6 +49,7 @@ __all__ = [
     "Library",
     "LowgraphError",
     "PersistentPool",
+    "ShapeKeyedSteps",
     "Slice",
     "StepReport",
     "__version__",

@@ -17,6 +17,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="host",
         help="device for tests that use the rig: host (default), cuda, cuda:N or auto",
     )
+    parser.addoption(
+        "--replays",
+        type=int,
+        default=10_000,
+        help="replays of the soak test (default: 10000)",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects, so that it sees the mark given here

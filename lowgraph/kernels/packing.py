@@ -84,6 +84,11 @@ class ArgumentPack:
             checked = [self._checked(*pair) for pair in zip(self.params, values, strict=True)]
             self._packer.pack_into(self._storage, 0, *checked)
 
+    def bytes_of(self, index: int) -> bytes:
+        """Return what the storage holds for parameter `index`."""
+        offset, size = self.layout[index]
+        return bytes(self._storage[offset : offset + size])
+
     def _checked(self, param: Param, value: Any) -> Any:
         """Return a value that packs alone, or raise the error that names it."""
         if isinstance(value, np.bool_):  # no integer to `struct`, unlike Python's bool
