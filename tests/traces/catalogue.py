@@ -8,6 +8,7 @@ from tests.traces import (
     scenarios_faults,
     scenarios_forks,
     scenarios_graphs,
+    scenarios_nodes,
     scenarios_threads,
     scenarios_update,
 )
@@ -19,6 +20,7 @@ MODULES = (
     scenarios_events,
     scenarios_forks,
     scenarios_graphs,
+    scenarios_nodes,
     scenarios_update,
     scenarios_faults,
 )

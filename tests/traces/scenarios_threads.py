@@ -55,4 +55,10 @@ SCENARIOS = (
     Scenario("a relaxed capture here, a global one in another thread, cuMemAlloc here",
              f"begin s {RELAXED}; @begin t {GLOBAL}; launch s; @launch t; alloc p; end s; "
              "@end t h"),
+    *(
+        Scenario(f"other thread: {name} while a blocking stream captures",
+                 f"begin b; launch b; @{step}; launch b; end b h", modes=EVERY_MODE)
+        for name, step in (("launch on the legacy stream", "launch legacy"),
+                           ("cuMemcpyHtoD", "copy_htod"), ("cuMemsetD8", "memset"))
+    ),
 )  # fmt: skip
