@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Tests, main job and trace recorder on a machine with a GPU, offline, from this checkout:
-#   tools/on_device.sh [RESULTS] [--record] [--fast]
-# RESULTS (benchmarks/results): folder for the JSON files. --record writes the driver's answers as
-# tests/traces would hold them, --fast leaves out the tests.
+#   tools/on_device.sh [RESULTS] [--bench] [--record] [--fast]
+# RESULTS (benchmarks/results): folder for the JSON files. --bench adds the benchmarks, --record
+# writes the driver's answers as tests/traces would hold them, --fast leaves out the tests.
 # PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
 # OTHER_BINDINGS: a folder with another release of cuda-bindings; the tests run with it as well.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 2
 results=benchmarks/results
-record=no tests=yes
+bench=no record=no tests=yes
 for word in "$@"; do
     case $word in
+        --bench) bench=yes ;;
         --record) record=yes ;;
         --fast) tests=no ;;
         -*) echo "unknown option $word" >&2; exit 2 ;;
@@ -61,10 +62,21 @@ part "environment" "$python" tools/environment.py "$results/environment.json"
     --junitxml "$results/tests.xml"
 part "main job" "$python" examples/train_small.py --device cuda --steps 2000 \
     --json "$results/train_small.json"
+part "without a graph" "$python" examples/train_small.py --device cuda --steps 400 --no-graph \
+    --json "$results/train_small_no_graph.json"
+part "nano" "$python" examples/train_small.py --device cuda --preset nano --steps 1000 \
+    --json "$results/train_nano.json"
+part "nano without a graph" "$python" examples/train_small.py --device cuda --preset nano \
+    --steps 400 --no-graph --json "$results/train_nano_no_graph.json"
+part "gates" "$python" -m lowgraph verify --device cuda --steps 20 --json "$results/verify.json"
 part "agreement of runs and devices" "$python" tools/agreement.py "$results/agreement.json"
 [ -z "${OTHER_BINDINGS:-}" ] || part "tests with other bindings" other_bindings
 [ "$record" = no ] || part "traces" "$python" tests/traces/record.py --device cuda \
     --out "$results/traces.json"
+for name in step_overhead update_costs journal_cost; do
+    [ "$bench" = no ] || part "$name" "$python" "benchmarks/$name.py" --device cuda \
+        --json "$results/$name.json"
+done
 part "stamp" "$python" tools/environment.py "$results/environment.json" --stamp "$results"
 
 printf '\n'
