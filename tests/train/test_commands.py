@@ -36,6 +36,9 @@ def test_info_names_the_device_and_the_versions(tmp_path: Path) -> None:
     assert found["cache_dir"] == str(tmp_path / "cache")
     for key in keys:
         assert key in done.stdout
+    for name in ("cupy", "nvmath"):
+        missing = f"{name:12} not installed (optional)" in done.stdout
+        assert missing == (found[name] is None)
 
 
 def test_cache_shows_and_clears(tmp_path: Path) -> None:
@@ -44,7 +47,7 @@ def test_cache_shows_and_clears(tmp_path: Path) -> None:
     (cache / "kernels").mkdir(exist_ok=True)
     (cache / "kernels" / "a.image").write_bytes(b"x" * 100)
     shown = _lowgraph("cache", cache=cache)
-    assert "kernels: 1 files, 100 bytes" in shown.stdout
+    assert "kernels: 1 file, 100 bytes" in shown.stdout
     assert _lowgraph("cache", "--clear", cache=cache).returncode == 0
     assert list(cache.iterdir()) == []
 

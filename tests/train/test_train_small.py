@@ -56,8 +56,11 @@ def test_a_run_writes_all_it_is_asked_for(spec: str, text: Path, tmp_path: Path)
     assert [path.name for path in folder.iterdir()] == ["checkpoint.safetensors"]
     for said in ("device: ", "sha256 ", "GEMM by ", "precision: float32", "parameters", "graph: on",
                  "nodes captured", "priming: ", "tokens/s", "ms/step", "held-out loss", "bigram",
-                 "captures 1", "sample of 5 bytes", "checkpoint: step 8"):  # fmt: skip
+                 "captures 1", "sample of 5 bytes", "checkpoint: step 8",
+                 "\nloss in nats a byte; tokens are bytes\n"):  # fmt: skip
         assert said in done.stdout, f"{said!r} is not in\n{done.stdout}"
+    on_the_way = f"step      4/8  held-out loss {found['heldout'][0][1]:.4f}"
+    assert done.stdout.splitlines().count(on_the_way) == 1
 
 
 def test_a_checkpoint_is_resumed_by_the_command(spec: str, text: Path, tmp_path: Path) -> None:
@@ -79,6 +82,7 @@ def test_no_graph_launches_every_kernel(spec: str, text: Path, tmp_path: Path) -
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "graph: off: --no-graph" in done.stdout
+    assert "DISABLED (no graph: asked for with --no-graph)" in done.stdout
     found = json.loads(figures.read_text())
     assert (found["captures"], found["replays"], found["nodes"]) == (0, 0, 0)
 
@@ -113,6 +117,8 @@ def test_ctrl_c_ends_with_report_figures_and_checkpoint(
     assert running.returncode == 0, err
     assert "interrupted after step" in out
     assert "captures 1" in out
+    laps = [line for line in out.splitlines() if line.startswith("step ")]
+    assert laps[-1].startswith(f"step {json.loads(figures.read_text())['steps']:6d}/")
     assert "Traceback" not in err
     found = json.loads(figures.read_text())
     assert found["interrupted"] is True

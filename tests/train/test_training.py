@@ -117,6 +117,39 @@ def test_the_host_waits_once_a_lap(device: Device, corpus: Corpus) -> None:
         assert counts.by_name.get("cuMemcpyDtoHAsync", 0) == 0
 
 
+def test_each_evaluation_on_the_way_is_told(device: Device, corpus: Corpus) -> None:
+    told: list[tuple[int, float]] = []
+    config = TrainConfig(heldout_batches=4, eval_every=3)
+
+    def note(trainer: Trainer, loss: float) -> None:
+        told.append((trainer.step, loss))
+
+    with Trainer(device, config, micro_plan(), corpus, on_heldout=note) as trainer:
+        trainer.train()
+        assert told == trainer.heldout
+        assert [step for step, _ in told] == [3, 6, 9]
+
+
+def test_after_ctrl_c_only_the_last_lap_is_told(device: Device, corpus: Corpus) -> None:
+    """Pressed before step 8: the lap to 4, then unread, would come after the message."""
+    told: list[int] = []
+    trainer = Trainer(
+        device, TrainConfig(), micro_plan(), corpus, on_lap=lambda _, lap: told.append(lap.last)
+    )
+    graph_step = trainer.parts.graph_step
+
+    def pressed() -> None:
+        if trainer.step == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        graph_step()
+
+    with trainer:
+        trainer.parts.graph_step = pressed  # type: ignore[assignment]
+        trainer.train()
+        trainer.parts.graph_step = graph_step
+        assert (told, len(trainer.losses), trainer.interrupted) == ([2, 7], 7, True)
+
+
 def test_evaluations_on_the_way_change_nothing(device: Device, corpus: Corpus) -> None:
     plain, tensors = _run(device, corpus)
     with trained(device, corpus, micro_plan(), eval_every=3) as trainer:

@@ -113,7 +113,8 @@ def test_a_step_that_launches_its_graph_twice(judge: Any, monkeypatch: pytest.Mo
     gates = judge()
     assert _failed(gates) == {"positive", "launches"}
     assert gates["launches"].figure == 2
-    assert "first, in step 1: control block" in gates["positive"].detail
+    # Which comes first differs: products are cuBLAS's on a GPU, a kernel of ours on the host.
+    assert "first, in step 1: " in gates["positive"].detail
 
 
 def test_a_copy_in_pin_is_a_launch_shown_apart(

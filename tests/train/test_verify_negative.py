@@ -29,9 +29,8 @@ def test_it_diverges_the_check_names_it_and_the_pin_mends_it(
     assert gate.passed
     assert (gate.figure or 0) > 0
     assert "without a pin the run diverged" in gate.detail
-    assert (
-        "the check said: input 'parameters' of 'step of a foreign optimizer' moved" in gate.detail
-    )
+    assert "the check said: " in gate.detail
+    assert "input 'parameters' of 'step of a foreign optimizer' moved" in gate.detail
     assert "with the pin it is the eager one" in gate.detail
 
 
