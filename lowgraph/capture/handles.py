@@ -107,6 +107,7 @@ class GraphHandles:
             *(partial(driver.graph.exec_destroy, executable) for executable in executables),
             *(partial(driver.graph.destroy, graph) for graph in graphs),
         ]
+        known = driver.poison.current is not None
         errors: list[DriverError] = []
         for act in acts:
             try:
@@ -115,7 +116,8 @@ class GraphHandles:
                 errors.append(error)
         for owner in owners:
             self.pool.release(owner)
-        if errors and not isinstance(errors[0], ContextPoisoned):
+        # A lost device that was told before is no news; a fault that this wait is the first to see is.
+        if errors and not (known and isinstance(errors[0], ContextPoisoned)):
             raise errors[0]
 
 

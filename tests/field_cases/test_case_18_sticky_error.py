@@ -91,6 +91,23 @@ except ContextPoisoned as error:
 """
 
 
+_FAULT_SEEN_BY_CLOSE = """
+target = [y.address]
+step = GraphStep(lambda s: fill(s, 8, 128, target[0], 1.0, 1000), device=device, pool=pool,
+                 stream=stream, library=library, label="wild")
+step()
+driver.stream.synchronize(stream)
+target[0] = WILD
+step()
+for _ in range(2):
+    try:
+        step.close()
+        print("closed")
+    except ContextPoisoned as error:
+        print("close told", error.code)
+"""
+
+
 @pytest.fixture
 def spec(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--device"))
@@ -139,3 +156,8 @@ def test_a_replay_that_faults_is_among_the_suspects(spec: str) -> None:
     name, count = lines[0].split()
     # The fault is seen by whichever call comes after it: a later replay, or the wait.
     assert name == "wild" and 1 <= int(count) <= 3 and lines[1] == "told the replays"
+
+
+def test_a_fault_that_close_is_the_first_to_see_is_told_once(spec: str) -> None:
+    text = output_of(_BEGIN.format(spec=spec) + _FAULT_SEEN_BY_CLOSE)
+    assert text == "close told 700\nclosed\n"
