@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowgraph.capture.census import Census
 from lowgraph.capture.graph import CapturedGraph, drain_dropped
+from lowgraph.capture.host_calls import HostCall, raise_pending
 from lowgraph.capture.journal import Journal
 from lowgraph.capture.node_params import NodeRecord
 from lowgraph.capture.phase import Move, Phase
@@ -21,6 +22,7 @@ __all__ = [
     "CopyIn",
     "ForeignMemory",
     "GraphStep",
+    "HostCall",
     "Input",
     "Journal",
     "Move",
@@ -33,4 +35,5 @@ __all__ = [
     "Table",
     "Window",
     "drain_dropped",
+    "raise_pending",
 ]

@@ -116,7 +116,8 @@ class GraphHandles:
                 errors.append(error)
         for owner in owners:
             self.pool.release(owner)
-        # A lost device that was told before is no news; a fault that this wait is the first to see is.
+            owner.let_go()
+        # A lost device that was told before is no news; a fault that this wait sees first is.
         if errors and not (known and isinstance(errors[0], ContextPoisoned)):
             raise errors[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lowgraph.capture.census import Census
@@ -18,6 +19,15 @@ class Owner:
         """Make an owner of nothing yet."""
         self.label = label
         self.adopted = False  # by a CapturedGraph, which gives back what it holds
+        self.undo: list[Callable[[], None]] = []
+
+    def let_go(self) -> None:
+        """Let go of what the pool does not know: the graph's host calls. Idempotent.
+
+        Call it once no launch is in flight.
+        """
+        while self.undo:
+            self.undo.pop()()
 
     def __str__(self) -> str:
         """Return the label."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from lowgraph.errors import ExecUpdateRejected
-from lowgraph.memory import PassFigures, readable
+from lowgraph.memory import PassFigures, counted, readable
 
 __all__ = ["StepReport"]
 
@@ -95,23 +95,24 @@ class StepReport:
 
     def text(self) -> str:
         """The report for people, one figure group a line."""
+        told = self.first_refusal in self.why_no_graph  # also when there was none
         lines = [
             f"{self.label} on {self.device}: {self.phase}"
             + (f" (no graph: {self.why_no_graph})" if self.why_no_graph else ""),
             f"  steps {self.steps}: {self.eager_steps} eager, {self.replays} replayed",
             f"  captures {self.captures}, updates {self.updates}, refusals {self.refusals}"
-            + (f"; first: {self.first_refusal}" if self.first_refusal else ""),
+            + ("" if told else f"; first: {self.first_refusal}"),
             f"  deferred destroys {self.deferred}, re-instantiations {self.reinstantiations}"
             + "".join(f", {reason} {count}" for reason, count in self.rejections.items())
             + (f"; last: {self.last_rejection}" if self.last_rejection else ""),
             f"  launches: {self.launches_eager_step} in an eager step, "
             f"{self.launches_replay_step} in a replay",
-            f"  graph: {self.nodes} nodes, {self.kernels} of them kernels",
-            f"  pins {self.pins} ({self.pin_launches} launches a replay)",
+            f"  graph: {counted(self.nodes, 'node')}, kernels among them: {self.kernels}",
+            f"  pins {self.pins} (launches a replay: {self.pin_launches})",
             *(f"    {name}: {price}" for name, price in self.pin_prices.items()),
-            *(f"  {name}: {draws} draws a replay" for name, draws in self.draws.items()),
+            *(f"  {name}: {counted(draws, 'draw')} a replay" for name, draws in self.draws.items()),
             f"  pool {readable(self.pool_bytes)}, {readable(self.retained_bytes)} retained by "
-            f"the graph, {self.unowned} addresses outside the pool",
+            f"the graph, addresses outside the pool: {self.unowned}",
             f"  priming: {self.primed.text()}",
             f"  window: {self.window.text()}",
         ]

@@ -20,6 +20,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from types import TracebackType
 
 from lowgraph import counters, driver
@@ -53,7 +54,8 @@ class GraphStep:
     body: a plain callable that enqueues one whole step on the stream it is given. It runs several
         times, allocates only from `pool`, and reads what changes from step to step from the device.
     stream: a non-blocking stream. library: nothing is compiled in the window. graph: False never
-        captures. mode: of the capture. say: told each reason for a refusal once.
+        captures, and the report says why_off. mode: of the capture. say: told each reason for a
+        refusal once.
     journal: "full" keeps every driver call of a pass with the user's line, "light" failing ones.
     pins, inputs: memory of others that the body uses, see `capture.pins`; checked at every replay.
     random: states on the device that the body draws from, for the report. per_step: names of
@@ -70,6 +72,7 @@ class GraphStep:
         library: Library | None = None,
         label: str = "step",
         graph: bool = True,
+        why_off: str = "graph=False",
         max_refusals: int = 20,
         mode: str = "thread_local",
         say: Callable[[str], None] = _to_stderr,
@@ -103,7 +106,7 @@ class GraphStep:
         counts, pinned = self._counts, self._pins
         self._passes = StepPasses(body, stream, pool, library, mode, counts, pinned, journal)
         if not graph:
-            self._disable("graph=False")
+            self._disable(why_off)
 
     # ---- what users call ----
 
@@ -121,7 +124,8 @@ class GraphStep:
         """Run the next step, by the graph once there is one; returns when it is enqueued.
 
         Raises what the body or a pin raises, ContextPoisoned, and PhaseError on a closed step or
-        when called from its own body. A refusal is not raised: see `report()`.
+        when called from its own body. A refusal is not raised: see `report()`. HostCallbackError
+        tells, once and before anything is launched, that a host call of an earlier step failed.
         """
         if self._launch is None and not self._becomes_ready():
             return
@@ -277,6 +281,7 @@ class GraphStep:
     def _becomes_ready(self) -> bool:
         """Capture if a primed step may be; else run the step without a graph, and say so."""
         self._passes.refuse_nested("step")
+        driver.callbacks.raise_pending(self.stream)
         if self.phase is Phase.PRIMING:
             try:
                 self.capture()
@@ -321,7 +326,13 @@ class GraphStep:
 
         Measured by benchmarks/step_overhead.py.
         """
-        return self._pinned_launch if self._pinned else graph.launch
+        launch = self._pinned_launch if self._pinned else graph.launch
+        calls_host = "host" in graph.census.types
+        return partial(self._launch_after_host_calls, launch) if calls_host else launch
+
+    def _launch_after_host_calls(self, launch: Callable[[], None]) -> None:
+        driver.callbacks.raise_pending(self.stream)
+        launch()
 
     def _pinned_launch(self) -> None:
         self._pins.before_replay()
@@ -332,6 +343,7 @@ class GraphStep:
         """The first replay of a recording: its launches are counted, the pins' apart."""
         graph = self._graph
         assert graph is not None, "a replay has a graph"
+        driver.callbacks.raise_pending(self.stream)  # of the unrecorded pass
         self._pins.before_replay()
         with counters.scope() as counts:
             graph.launch()

@@ -72,6 +72,7 @@ class Window:
         self._listening: Listeners = (None, None, None)
         self._guard: WindowGuard | None = None
         self._outer_guard: gate.Guard | None = None
+        self._owner = Owner(label)
 
     # ---- in ----
 
@@ -125,6 +126,7 @@ class Window:
         gc.disable()
         self._undo.append("registry")
         opened = open_window.OpenWindow(self.label, self.stream, self._began_at, self.mode)
+        opened.undo = self._owner.undo
         open_window.declare(opened)
         if self._library is not None:
             self._sealed = self._library.sealed
@@ -169,6 +171,7 @@ class Window:
         if recording is not None and not recording.owner.adopted:
             self._pool.release(recording.owner)
             _destroy(recording.graph)
+            recording.owner.let_go()
 
     def _lower_shield(self) -> None:
         try:
@@ -243,7 +246,7 @@ class Window:
         return "; ".join(fork.text() for fork in forks.values())
 
     def _keep(self, graph: int, census: Census) -> None:
-        owner = Owner(self.label)
+        owner = self._owner
         # What the kernels point at stays for as long as the graph may run them.
         with open_window.LOCK:
             figures = self._pool.end_window(owner)
@@ -257,6 +260,7 @@ class Window:
             self._pool.abort_window()
         if graph:
             _destroy(graph)
+        self._owner.let_go()
 
 
 def _destroy(graph: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lowgraph.errors import BuildError
 from lowgraph.hostdev import cachedir
-from lowgraph.memory import readable
+from lowgraph.memory import counted, readable
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 
@@ -26,7 +26,7 @@ def run(given: argparse.Namespace) -> None:
     print(f"cache: {folder}")
     for entry in sorted(folder.iterdir()):
         files, nbytes = _size(entry)
-        print(f"  {entry.name}: {files} files, {readable(nbytes)}")
+        print(f"  {entry.name}: {counted(files, 'file')}, {readable(nbytes)}")
         if given.clear:
             _delete(entry)
     if given.clear:

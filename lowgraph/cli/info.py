@@ -27,6 +27,7 @@ _PACKAGES = {
     "nvmath": ("nvmath-python",),
     "numpy": ("numpy",),
 }
+_OPTIONAL = ("cupy", "nvmath", "nvrtc")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +39,8 @@ def run(given: argparse.Namespace) -> None:
     """Print what `collect` found, one line a fact; write it as JSON if asked."""
     found = collect()
     for name, value in found.items():
-        print(f"{name:12} {'none' if value is None else value}")
+        missing = "not installed" + (" (optional)" if name in _OPTIONAL else "")
+        print(f"{name:12} {missing if value is None else value}")
     if given.json is not None:
         write_json(given.json, found)
 

@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from lowgraph.driver import (
+    callbacks,
     callers,
     captures,
     codes,
@@ -28,6 +29,7 @@ from lowgraph.driver.selection import current, open_device
 
 __all__ = [
     "Device",
+    "callbacks",
     "callers",
     "captures",
     "codes",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -89,6 +89,7 @@ class OpenCapture:
     """A capture that is open: label, origin stream's handle, where it began, by which thread.
 
     mode: "thread_local", "global" or "relaxed". since: time.monotonic() of the begin, in seconds.
+    undo: for a window's graph to call when it is closed, or when there will be none.
     """
 
     label: str
@@ -97,6 +98,7 @@ class OpenCapture:
     mode: str = "thread_local"
     thread: threading.Thread = field(default_factory=threading.current_thread)
     since: float = field(default_factory=time.monotonic)
+    undo: list[Callable[[], None]] = field(default_factory=list)
 
     def text(self) -> str:
         """The capture's label, stream, thread, place and age."""

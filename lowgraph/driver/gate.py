@@ -10,8 +10,9 @@ Hooks (module variables; None costs one comparison):
   raised before a code could be read). A capture's journal sets both.
 
 `teardown_lock` is the capture lock (captures.py): it is held around begin-capture, frees, destroys
-and module unloads. After a sticky code no call is made any more (poison.py). A 906 says which
-captures are open: it hits calls that have nothing to do with them.
+and module unloads. After a sticky code no call is made any more (poison.py), and none by a thread
+that runs a host function (callbacks.py). A 906 says which captures are open: it hits calls that
+have nothing to do with them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from cuda.bindings import driver
 from cuda.pathfinder import DynamicLibNotFoundError
 
 from lowgraph import counters
-from lowgraph.driver import captures, codes, poison
+from lowgraph.driver import callbacks, captures, codes, poison
 from lowgraph.errors import ContextPoisoned, DeviceUnavailable, DriverError, LowgraphError
 
 Guard = Callable[[str, tuple[Any, ...]], None]
@@ -40,6 +41,8 @@ fault_text: Callable[[], str] | None = None
 function_names: dict[int, str] = {}
 
 teardown_lock = captures.LOCK
+
+_shut = poison.shut  # the one set, for as long as the process lives
 
 _IMPLICIT = 906  # work of the legacy stream beside a capture on a blocking one
 
@@ -70,11 +73,11 @@ def repeated(fn: Callable[..., Any], *args: Any) -> Callable[[], None]:
     at them: 0.5 us less than `call` (benchmarks/step_overhead.py). Not for calls that could break a
     capture of another thread, which `call` notes.
     """
-    name = fn.__name__
+    name, shut = fn.__name__, _shut
 
     def again() -> None:
         heard = guard is not None or observer is not None
-        if heard or counters.active or poison.current is not None:
+        if heard or counters.active or shut:
             call(fn, *args)
             return
         try:
@@ -101,8 +104,8 @@ def attempt(fn: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
 
 
 def _invoke(fn: Callable[..., Any], args: tuple[Any, ...], nbytes: int | None) -> tuple[Any, ...]:
-    if poison.current is not None:
-        raise poison.refuse(poison.current, fn.__name__, _readable(args))
+    if _shut:
+        _refuse(fn.__name__, args)
     unsafe = fn.__name__ in captures.UNSAFE
     if unsafe:
         captures.in_flight[threading.get_ident()] = fn.__name__, args
@@ -122,6 +125,12 @@ def _invoke(fn: Callable[..., Any], args: tuple[Any, ...], nbytes: int | None) -
     if counters.active and not answer[0]:
         counters.note(fn.__name__)
     return answer
+
+
+def _refuse(name: str, args: tuple[Any, ...]) -> None:
+    if poison.current is not None:
+        raise poison.refuse(poison.current, name, _readable(args))
+    callbacks.refuse(name)
 
 
 def failure(name: str, args: Sequence[Any], code: int, nbytes: int | None) -> DriverError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lowgraph.driver.callers import requester
 from lowgraph.errors import ContextPoisoned
 
-__all__ = ["Poison", "current", "forget", "graph_names", "mark", "note_replay", "note_sync"]
+__all__ = ["Poison", "current", "forget", "graph_names", "mark", "note_replay", "note_sync", "shut"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class Poison:
 
 
 current: Poison | None = None
+
+shut: set[int] = set()
+"""Why the gate may have to refuse a call: 0 for a poisoned context, or the number of a thread that
+runs a host function (callbacks.py). One look for both: an empty set costs a call nothing more."""
 
 # Labels of executable graphs by handle; the graph that makes one names it.
 graph_names: dict[int, str] = {}
@@ -74,6 +78,7 @@ def mark(code: int, name: str, first: str) -> Poison:
             label = graph_names.get(handle, hex(handle))
             replays[label] = replays.get(label, 0) + count
         current = Poison(code, name, first, requester(), replays)
+        shut.add(0)
     return current
 
 
@@ -81,6 +86,7 @@ def forget() -> None:
     """Believe in the context again: for tests that plant a sticky code where there is no fault."""
     global current
     current = None
+    shut.discard(0)
     _replays.clear()
 
 

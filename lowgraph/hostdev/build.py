@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -96,6 +97,7 @@ def _build_into(path: Path, source: Path, parts: list[Path], home: Path) -> None
     missing = [part for part, target in wanted.items() if not target.exists()]
     for abandoned in home.glob(".building-*"):  # of builds that were killed: we hold the lock
         shutil.rmtree(abandoned, ignore_errors=True)
+    begin = time.perf_counter()
     _say_how_long(len(missing))
     with tempfile.TemporaryDirectory(prefix=".building-", dir=home) as name:
         folder = Path(name)
@@ -109,15 +111,20 @@ def _build_into(path: Path, source: Path, parts: list[Path], home: Path) -> None
         path.parent.mkdir(mode=0o700, exist_ok=True)
         _hash_file(path).write_text(hashlib.sha256(built.read_bytes()).hexdigest())
         os.replace(built, path)
+    _say(f"host device built: done in {time.perf_counter() - begin:.0f} s")
     for target in set(objects.iterdir()) - set(wanted.values()):
         target.unlink()
 
 
 def _say_how_long(parts: int) -> None:
-    seconds = round(parts * _SECONDS_A_PART / (os.cpu_count() or 1)) + 4
-    print(
-        f"building the host device (first use, about {seconds} s) ...", file=sys.stderr, flush=True
-    )
+    cores = os.cpu_count() or 1
+    seconds = round(parts * _SECONDS_A_PART / cores) + 4
+    idle = f"{cores} idle core{'s' * (cores > 1)}"
+    _say(f"building the host device (first use, about {seconds} s on {idle}) ...")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _compile_all(parts: list[Path], targets: dict[Path, Path], source: Path, folder: Path) -> None:
@@ -157,7 +164,7 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("another process is building the host device; waiting ...", file=sys.stderr)
+            _say("another process is building the host device; waiting ...")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,13 +52,16 @@ class Library:
     of the process.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, say: Callable[[str], None] | None = None) -> None:
         """Make an empty library for an open device; nothing is compiled yet.
 
+        say: told once, in a line, before the first compile, which takes seconds; a cache that has
+        every kernel is silent. None, the default, says nothing.
         Raises BuildError when the build cache cannot be made or is not this user's alone.
         """
         self.device = device
         self.stats = LibraryStats()
+        self._say = say
         self._cache = ImageCache(make_private(cache_dir() / "kernels"))
         self._kernels: dict[tuple[Path, str, Defines], Kernel] = {}
 
@@ -76,8 +79,9 @@ class Library:
     ) -> Kernel:
         """Return kernel `name` of a source file, compiling and loading it if that is still to do.
 
-        file: a path, or a name in kernels_cu. defines: macros for the compiler; each set of them is
-        a module of its own. The same arguments give the same object.
+        file: of lowgraph's own kernels the file's name, as a str; of a user's a Path, or a str with
+        a folder in it, relative to the current folder. defines: macros for the compiler; each set
+        of them is a module of its own. The same arguments give the same object.
         Raises KernelSourceError, BuildError, DriverError, and ModuleLoadDuringCapture while sealed.
         """
         path = source.find(file)
@@ -125,6 +129,9 @@ class Library:
         if image is not None:
             self.stats.cache_hits += 1
             return image
+        if self._say is not None:
+            self._say("compiling the kernels (first use) ...")
+            self._say = None
         begin = time.perf_counter()
         image = self.device.compile(path, source.include_dirs(path), defines)
         self.stats.compile_seconds += time.perf_counter() - begin

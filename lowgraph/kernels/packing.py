@@ -71,7 +71,11 @@ class ArgumentPack:
             dtype = getattr(value, "dtype", param.dtype)
             if param.dtype is None or dtype == param.dtype:
                 return int(address)
-            raise misfit(self.kernel, param, value, f"{_label(value)} of {dtype}")
+            given = f"a {_kind(value)} of {dtype}{_label(value)}"
+            raise ArgTypeError(self.kernel, param.name, f"{param.dtype} elements", given)
+        if isinstance(value, np.ndarray):
+            advice = "upload it to a slice first (lowgraph.memory.upload)"
+            raise misfit(self.kernel, param, value, f"a NumPy array of {value.dtype}: {advice}")
         if isinstance(value, (np.integer, driver.CUdeviceptr)):
             return int(value)
         raise misfit(self.kernel, param, value)
@@ -149,5 +153,11 @@ def misfit(kernel: str, param: Param, value: Any, given: str = "") -> ArgTypeErr
     return ArgTypeError(kernel, param.name, wanted, given or f"{type(value).__name__} {short}")
 
 
+def _kind(value: Any) -> str:
+    kind = type(value).__name__
+    return "slice" if kind == "Slice" else kind
+
+
 def _label(value: Any) -> str:
-    return str(getattr(value, "name", type(value).__name__))
+    name = getattr(value, "name", None)
+    return "" if name is None else f" ({name!r})"

@@ -1,7 +1,8 @@
 """Kernel source files: where they are, which headers they include, what decides their image.
 
 lowgraph's own kernels lie in `lowgraph/kernels_cu` of an installed package and in `kernels_cu`
-beside the package in a checkout; a user's are given by path.
+beside the package in a checkout; a user's are given by path. A bare name is never looked up in the
+current folder: a file there must not take the place of a kernel of lowgraph's by its name.
 """
 
 from __future__ import annotations
@@ -33,10 +34,22 @@ def kernels_folder() -> Path:
 
 
 def find(file: str | Path) -> Path:
-    """Return the path of a source: an absolute path, or one relative to `kernels_folder()`."""
-    path = kernels_folder() / file  # an absolute `file` stays as it is
-    if not path.is_file():
-        raise KernelSourceError(f"kernel source {path} does not exist{_neighbours(path)}")
+    """Return the absolute path of a source; raises KernelSourceError when it is not there.
+
+    A str without a folder names one of lowgraph's own kernels. A Path, or a str with a folder in
+    it, is the user's file: relative ones start at the current folder.
+    """
+    if isinstance(file, str) and os.path.basename(file) == file:
+        path = kernels_folder() / file
+        if not path.is_file():
+            own = f"a kernel of your own: pass a Path, e.g. Path({file!r})"
+            raise KernelSourceError(
+                f"{file!r} is no kernel source of lowgraph's{_neighbours(path)}; {own}"
+            )
+    else:
+        path = Path(file).absolute()
+        if not path.is_file():
+            raise KernelSourceError(f"kernel source {path} does not exist{_neighbours(path)}")
     return path.resolve()
 
 

@@ -15,7 +15,7 @@ from lowgraph.memory.passes import Primed
 from lowgraph.memory.pool import PersistentPool
 from lowgraph.memory.slices import Slice, register_view
 from lowgraph.memory.staging import Staging, StagingSlot, download, fill_zero, upload
-from lowgraph.memory.stats import PassFigures, PoolStats, readable
+from lowgraph.memory.stats import PassFigures, PoolStats, counted, readable
 
 __all__ = [
     "Arena",
@@ -30,6 +30,7 @@ __all__ = [
     "Slice",
     "Staging",
     "StagingSlot",
+    "counted",
     "describe_address",
     "download",
     "fill_zero",

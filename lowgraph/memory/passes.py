@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lowgraph.errors import CaptureAllocationError
 from lowgraph.memory.free_list import Block, FreeList
 from lowgraph.memory.slices import Slice
-from lowgraph.memory.stats import PassFigures, readable
+from lowgraph.memory.stats import PassFigures, counted, readable
 
 __all__ = ["LedgerSums", "Pass", "PassKind", "Primed", "covered"]
 
@@ -110,7 +110,7 @@ class Pass:
             primed = "nothing was primed"
         else:
             primed = (
-                f"the priming pass kept {self.primed.slices} slices, "
+                f"the priming pass kept {counted(self.primed.slices, 'slice')}, "
                 f"{readable(self.primed.bytes)} in all (peak {readable(self.primed.peak)}), of "
                 f"which this pass has taken {self._slices} with {readable(self._bytes)}"
             )

@@ -155,7 +155,10 @@ def upload(piece: Slice, values: Any, stream: int) -> None:
     if given.shape != piece.shape:
         raise PoolError(f"slice {piece.name!r} has shape {piece.shape}, the values {given.shape}")
     if not np.can_cast(given.dtype, piece.dtype, "same_kind"):
-        raise PoolError(f"slice {piece.name!r} holds {piece.dtype}, the values {given.dtype}")
+        raise PoolError(
+            f"slice {piece.name!r} holds {piece.dtype}, the values {given.dtype}: convert them "
+            f"with .astype(np.{piece.dtype.type.__name__})"
+        )
     raw = np.ascontiguousarray(given, piece.dtype).reshape(-1).view(np.uint8)
     for start, half in _chunks(piece):
         part = raw[start : start + _CHUNK]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PassFigures", "PoolStats", "readable"]
+__all__ = ["PassFigures", "PoolStats", "counted", "readable"]
 
 
 def readable(nbytes: int) -> str:
@@ -15,6 +15,11 @@ def readable(nbytes: int) -> str:
             return f"{int(value)} bytes" if unit == "bytes" else f"{value:.2f} {unit}"
         value /= 1024
     return f"{value:.2f} GiB"
+
+
+def counted(number: int, thing: str) -> str:
+    """A number and what is counted, which takes a plain -s: "1 slice", "0 slices"."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class PassFigures:
     def text(self) -> str:
         """One line."""
         return (
-            f"{self.slices} slices, {readable(self.bytes)} in all over {readable(self.used)}, "
-            f"peak {readable(self.peak)}, grown by {readable(self.grown)}"
+            f"{counted(self.slices, 'slice')}, {readable(self.bytes)} in all over "
+            f"{readable(self.used)}, peak {readable(self.peak)}, grown by {readable(self.grown)}"
         )
 
 
@@ -72,7 +77,7 @@ class PoolStats:
         """One line."""
         return (
             f"pool: {readable(self.reserved)} reserved ({readable(self.live)} live in "
-            f"{self.slices} slices, {readable(self.retained)} retained by graphs, "
+            f"{counted(self.slices, 'slice')}, {readable(self.retained)} retained by graphs, "
             f"{readable(self.primed)} primed, {readable(self.free)} free), "
-            f"{self.driver_allocs} driver allocations"
+            f"{counted(self.driver_allocs, 'driver allocation')}"
         )

@@ -40,6 +40,9 @@ def non_empty_path(text: str) -> Path:
 def _build() -> argparse.ArgumentParser:
     parser = OneLineParser(
         description="Train a byte-level language model; the whole step is one CUDA graph.",
+        epilog="A first Ctrl-C ends the run cleanly: the step is finished, report and files are "
+        'written, the exit code is 0 and the JSON has "interrupted": true. A second one stops at '
+        "once.",
         allow_abbrev=False,
     )
     _add_run(parser.add_argument_group("the run"))

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowgraph.errors import ConfigError
+from lowgraph.memory import counted
 
 __all__ = ["Corpus", "bigram_cross_entropy", "check_length", "heldout_plan", "read_corpus"]
 
@@ -54,7 +55,7 @@ class Corpus:
         """One line: source, bytes, split, sha256."""
         left_out = f", {self.skipped} binary left out" if self.skipped else ""
         return (
-            f"{self.source} ({self.files} files{left_out}): {self.nbytes} bytes, "
+            f"{self.source} ({counted(self.files, 'file')}{left_out}): {self.nbytes} bytes, "
             f"{len(self.train)} train + {len(self.heldout)} held out, sha256 {self.sha256}"
         )
 

@@ -25,7 +25,8 @@ class Trainer:
     """One run on one device. Use it in a `with` block: it frees what it made.
 
     config, plan: what is asked for, and the same complete. resume: the checkpoint to go on from.
-    on_lap: told each lap of the trainer, in order, once its losses are read.
+    on_lap: told each lap of the trainer, in order, once its losses are read; of the laps that are
+        read after a Ctrl-C only the last. on_heldout: told the loss of each evaluation on the way.
     Raises ConfigError when the text is too short or is not the resumed run's.
 
     Attributes
@@ -45,6 +46,7 @@ class Trainer:
         *,
         resume: Checkpoint | None = None,
         on_lap: Callable[[Trainer, Lap], None] = lambda trainer, lap: None,
+        on_heldout: Callable[[Trainer, float], None] = lambda trainer, loss: None,
     ) -> None:
         plan.check_text(corpus)
         self.config = config
@@ -55,6 +57,8 @@ class Trainer:
         self.first_step = self.step = _resumed_step(plan, corpus, resume)
         self._data_sha256 = corpus.sha256
         self._on_lap = on_lap
+        self._on_heldout = on_heldout
+        self._stop = StopRequest()
         self._steady_steps = 0
         self._steady_ms = 0.0
         self.parts = Parts(
@@ -71,15 +75,15 @@ class Trainer:
         """Run the steps that are left, or up to Ctrl-C; every loss is read at the return."""
         log = self.parts.log
         log.begin(self.step)
-        with StopRequest() as stop:
+        with self._stop:
             for end in self._lap_ends():
-                self._run_to(end, stop)
+                self._run_to(end)
                 self._read(log.lap(self.step))
                 if self.interrupted:
                     break
                 if self._is_evaluation(end):
                     self._read(*log.finish())
-                    self.evaluate()
+                    self._on_heldout(self, self.evaluate())
                     log.begin(self.step)
         self._read(*log.finish())
 
@@ -133,11 +137,11 @@ class Trainer:
             end = min(steps, *following, *([warm] if end < warm else []))
             yield end
 
-    def _run_to(self, end: int, stop: StopRequest) -> None:
-        while self.step < end and not stop.made:
+    def _run_to(self, end: int) -> None:
+        while self.step < end and not self._stop.made:
             self.parts.graph_step()
             self.step += 1
-        self.interrupted = stop.made and self.step < self.plan.schedule.steps
+        self.interrupted = self._stop.made and self.step < self.plan.schedule.steps
 
     def _read(self, *laps: Lap | None) -> None:
         for lap in laps:
@@ -147,7 +151,8 @@ class Trainer:
             if lap.first >= self.first_step + _WARM_STEPS:
                 self._steady_steps += len(lap.losses)
                 self._steady_ms += lap.ms * len(lap.losses)
-            self._on_lap(self, lap)
+            if not self._stop.made or lap.last == self.step:
+                self._on_lap(self, lap)
 
     def _is_evaluation(self, step: int) -> bool:
         """Whether to evaluate here; the end of the run has an evaluation of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 
 import numpy as np
@@ -26,6 +27,10 @@ from lowgraph.train.step import TrainingStep
 from lowgraph.train.step_log import StepLog
 
 __all__ = ["Parts"]
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 class Parts:
@@ -67,7 +72,7 @@ class Parts:
     def _open(self, device: Device, undo: ExitStack) -> None:
         self.stream = driver.stream.create()
         undo.callback(driver.stream.destroy, self.stream)
-        self.library = Library(device)
+        self.library = Library(device, say=_to_stderr)
         self.pool = PersistentPool(device)
         undo.callback(self.pool.close)
         self.blas = Blas(device, self.library, self.stream, self.pool)
@@ -116,6 +121,7 @@ class Parts:
             stream=self.stream,
             label="train step",
             graph=graph,
+            why_off="asked for with --no-graph",
         )
         undo.callback(self.graph_step.close)
         undo.callback(driver.stream.synchronize, self.stream)

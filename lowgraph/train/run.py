@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError
-from lowgraph.memory import readable
+from lowgraph.memory import counted, readable
 from lowgraph.train import checkpoint, plot
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus, bigram_cross_entropy, read_corpus
@@ -50,7 +50,11 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     device = open_device(config.device)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     plan = make_plan(config, device.default_preset, begun)
-    with Trainer(device, config, plan, corpus, resume=resume, on_lap=_Progress(say)) as trainer:
+    progress = _Progress(say)
+    with Trainer(
+        device, config, plan, corpus,
+        resume=resume, on_lap=progress.lap, on_heldout=progress.heldout,
+    ) as trainer:  # fmt: skip
         result = _begin(trainer, device, corpus)
         _say_header(result, trainer, corpus, say)
         trainer.train()
@@ -67,16 +71,18 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
 
 
 class _Progress:
-    """Says a line a lap, and before the first one what became of the graph."""
+    """Says a line a lap and one an evaluation; before the first what became of the graph."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
         self._announced = False
 
-    def __call__(self, trainer: Trainer, lap: Lap) -> None:
+    def lap(self, trainer: Trainer, lap: Lap) -> None:
+        """Say the last loss of a lap, and its speed."""
         if not self._announced:
             self._announced = True
             self._say(_graph_line(trainer))
+            self._say("loss in nats a byte; tokens are bytes")
         schedule = trainer.plan.schedule
         tokens = schedule.batch * trainer.plan.shape.context
         self._say(
@@ -84,14 +90,18 @@ class _Progress:
             f"{tokens / lap.ms * 1000:10.0f} tokens/s  {lap.ms:9.3f} ms/step"
         )
 
+    def heldout(self, trainer: Trainer, loss: float) -> None:
+        """Say the held-out loss of an evaluation on the way; the end's has a line of its own."""
+        self._say(f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}")
+
 
 def _graph_line(trainer: Trainer) -> str:
     report = trainer.parts.graph_step.report()
     if report.captures == 0:
         return f"graph: none ({report.why_no_graph}); every step launches its kernels"
     return (
-        f"graph: {report.nodes} nodes captured, retaining {readable(report.retained_bytes)}; "
-        f"priming: {report.primed.text()}"
+        f"graph: {counted(report.nodes, 'node')} captured, retaining "
+        f"{readable(report.retained_bytes)}; priming: {report.primed.text()}"
     )
 
 

@@ -88,7 +88,7 @@ def test_the_price_of_a_replay(moving: Moving, kind: Any, calls: dict[str, int])
     launches = calls.get("cuLaunchKernelEx", 0)
     assert (report.pins, report.pin_launches, report.launches_replay_step) == (1, launches, 1)
     assert report.launches_eager_step == report.kernels == 1, "a pin's launch is not the step's"
-    assert f"pins 1 ({launches} launches a replay)" in report.text()
+    assert f"pins 1 (launches a replay: {launches})" in report.text()
     noun = "launch" if launches == 1 else "launches"
     assert f"pin 'x': pin={launches} {noun}" in report.text()
     moving.run(step, [2])  # the first move of a rebind also reads the nodes that it sets

@@ -115,6 +115,7 @@ def test_it_is_refused_and_the_run_goes_on(micro: Micro, act: In) -> None:
     assert report.refusals == 1 and report.captures == 0 and report.eager_steps == 2
     assert reason in report.first_refusal and "test_refusals.py:" in report.first_refusal
     assert micro.said == [f"lowgraph: step: no graph: {kind}: {report.first_refusal}"]
+    assert report.text().count(report.first_refusal) == 1
     assert micro.state()[0] == 2, "the refused call ran its step eagerly, once"
     assert_sound(micro)
     micro.extra = lambda number: None

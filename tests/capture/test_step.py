@@ -191,7 +191,7 @@ def test_moves_out_of_order_are_refused(micro: Micro) -> None:
 def test_the_report_prints_its_zeros(micro: Micro) -> None:
     text = micro.step().report().text()
     for part in ("captures 0, updates 0, refusals 0", "0 in an eager step, 0 in a replay",
-                 "pins 0 (0 launches a replay)", "no graph: not recorded yet"):  # fmt: skip
+                 "pins 0 (launches a replay: 0)", "no graph: not recorded yet"):  # fmt: skip
         assert part in text
 
 

@@ -9,7 +9,8 @@ import weakref
 import pytest
 
 from lowgraph import driver
-from lowgraph.capture import Phase
+from lowgraph.capture import HostCall, Phase, raise_pending
+from lowgraph.errors import CudaInHostCallback, HostCallbackError
 from tests.capture.micro import Micro
 from tests.field_cases.bare import Bare, types_of
 from tests.support.process import run_python
@@ -56,6 +57,70 @@ def test_by_the_entry_point_every_replay_calls_it(micro: Micro) -> None:
     assert step.phase is Phase.READY and step.report().nodes_by_type == {"kernel": 4, "host": 1}
     assert calls == [7] * 6
     step.close()
+
+
+def test_a_host_call_is_the_graphs_until_it_is_closed(micro: Micro) -> None:
+    """The repro: drop every reference, collect, replay five times; then close."""
+    calls: list[int] = []
+    callback = _Callback(calls)
+    alive = weakref.ref(callback)
+    micro.extra = lambda number, call=callback: HostCall(call, "count").enqueue(micro.stream)
+    step = micro.step()
+    step.prime()
+    step.capture()
+    micro.extra = lambda number: None
+    del callback
+    micro.rig.sync()
+    calls.clear()
+    for _ in range(5):
+        gc.collect()
+        step()
+    micro.rig.sync()
+    assert len(calls) == 5 and alive() is not None
+    step.close()
+    gc.collect()
+    assert alive() is None
+
+
+def test_what_a_host_call_raises_comes_with_its_replay(micro: Micro) -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    micro.extra = lambda number: HostCall(fail, "log").enqueue(micro.stream)
+    step = micro.step()
+    step.prime()
+    micro.rig.sync()
+    with pytest.raises(HostCallbackError):
+        raise_pending(micro.stream)
+    step.capture()
+    step.replay()
+    micro.rig.sync()
+    with pytest.raises(HostCallbackError, match="host call 'log' failed in replay 1: ValueError"):
+        step()
+    assert step.phase is Phase.READY
+
+
+def test_a_cuda_call_from_a_host_call_never_reaches_the_driver(micro: Micro) -> None:
+    made: list[str] = []
+    HostCall(lambda: driver.memory.alloc(256), "allocates").enqueue(micro.stream)
+    driver.gate.observer, before = lambda op, args, code: made.append(op), driver.gate.observer
+    try:
+        micro.rig.sync()
+    finally:
+        driver.gate.observer = before
+    with pytest.raises(CudaInHostCallback, match="cuMemAlloc was not sent"):
+        raise_pending(micro.stream)
+    assert made == ["cuStreamSynchronize"]
+
+
+class _Callback:
+    """A function whose life a weak reference can follow."""
+
+    def __init__(self, calls: list[int]) -> None:
+        self.calls = calls
+
+    def __call__(self) -> None:
+        self.calls.append(1)
 
 
 def _bindings_version() -> tuple[int, ...]:

@@ -115,7 +115,7 @@ def test_everything_can_be_made_resident(library: Library, path: Path) -> None:
 def test_misfit_at_a_launch_launches_nothing(rig: Rig, library: Library, path: Path) -> None:
     scale = library.kernel(path, "scale")
     x, y, wrong = rig.put(np.ones(5, np.float32)), rig.empty(5), rig.put(np.ones(5))
-    with pytest.raises(ArgTypeError, match=r"scale: x wants .*float32.*given x of float64"):
+    with pytest.raises(ArgTypeError, match=r"scale: x wants .*float32.*given a \w+ of float64"):
         scale(rig.stream, 1, 32, y, wrong, 2.0, 5)
     with pytest.raises(ArgTypeError, match=r"scale: n wants a value of int, given float 5\.0"):
         scale(rig.stream, 1, 32, y, x, 2.0, 5.0)
@@ -191,6 +191,30 @@ def test_launches_from_two_threads_keep_their_arguments(
     for thread in threads:
         thread.join()
     assert [rig.get(output).tolist() for output in outputs] == [[1.0] * 64, [2.0] * 64]
+
+
+@pytest.mark.usefixtures("library")  # for its cold cache
+def test_the_first_compile_is_told_once(rig: Rig, path: Path) -> None:
+    said: list[str] = []
+    library = Library(rig.device, say=said.append)
+    assert said == []
+    library.kernel(path, "scale")
+    assert said == ["compiling the kernels (first use) ..."]
+    library.kernel(path, "scale", {"FACTOR": "2.0f"})
+    assert (library.stats.compiles, len(said)) == (2, 1)
+
+
+@pytest.mark.usefixtures("library")
+def test_what_the_cache_has_is_not_told(rig: Rig, path: Path) -> None:
+    Library(rig.device).kernel(path, "scale")
+    moved = path.with_name("moved") / path.name  # another module of the process, the same image
+    moved.parent.mkdir()
+    moved.write_text(path.read_text())
+    moved.with_name("factor.cuh").write_text(HEADER)
+    said: list[str] = []
+    library = Library(rig.device, say=said.append)
+    library.kernel(moved, "scale")
+    assert (library.stats.cache_hits, said) == (1, [])
 
 
 SECOND_RUN = """

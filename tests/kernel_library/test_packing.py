@@ -109,10 +109,10 @@ def test_accepted(tmp_path: Path, params: str, value: Any, expected: Any) -> Non
         ("float* v", True, "float*", "bool True"),
         ("float* v", None, "0 for null", "NoneType None"),
         ("float* v", 1.0, "float*", "float 1.0"),
-        ("float* v", np.zeros(2, np.float32), "float*", "ndarray"),
-        ("float* v", tensor(4096, np.float64), "float32", "x of float64"),
-        ("int* v", tensor(4096, np.uint32), "int32", "x of uint32"),
-        ("__half* v", tensor(4096, np.float32), "float16", "x of float32"),
+        ("float* v", np.zeros(2, np.float32), "float*", "NumPy array of float32: upload it"),
+        ("float* v", tensor(4096, np.float64), "float32 elements", "of float64 ('x')"),
+        ("int* v", tensor(4096, np.uint32), "int32 elements", "of uint32 ('x')"),
+        ("__half* v", tensor(4096, np.float32), "float16 elements", "of float32 ('x')"),
     ],
 )
 def test_misfit_names_kernel_argument_wanted_given(

@@ -75,6 +75,28 @@ def test_users_kernels_are_found_by_path_and_see_our_headers(kernel: Path) -> No
     assert source.include_dirs(kernel) == (kernel.parent, source.kernels_folder().resolve())
 
 
+def test_relative_paths_start_at_the_current_folder(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(kernel.parent)
+    assert source.find(Path("k.cu")) == source.find("./k.cu") == kernel.resolve()
+    monkeypatch.chdir(kernel.parent.parent)
+    assert source.find(f"{kernel.parent.name}/k.cu") == kernel.resolve()
+    with pytest.raises(KernelSourceError, match=r"k\.cu does not exist"):
+        source.find(Path("k.cu"))
+
+
+def test_a_bare_name_is_never_a_file_of_the_current_folder(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(kernel.parent)
+    advice = r"'k\.cu' is no .*; a kernel of your own: pass a Path, e\.g\. Path\('k\.cu'\)$"
+    with pytest.raises(KernelSourceError, match=advice):
+        source.find("k.cu")
+    Path("fill.cu").write_text("")
+    assert source.find("fill.cu") == (source.kernels_folder() / "fill.cu").resolve()
+
+
 def test_missing_source_names_its_neighbours(kernel: Path) -> None:
     with pytest.raises(KernelSourceError, match=r"nothing\.cu does not exist; there are k\.cu"):
         source.find(kernel.parent / "nothing.cu")

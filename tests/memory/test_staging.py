@@ -46,7 +46,7 @@ def test_other_shapes_and_unsafe_dtypes_are_refused(rig: Rig, pool: PersistentPo
     piece = pool.take("x", (4,), np.int32)
     with pytest.raises(PoolError, match=r"has shape \(4,\), the values \(5,\)"):
         upload(piece, np.zeros(5, np.int32), rig.stream)
-    with pytest.raises(PoolError, match="holds int32, the values float64"):
+    with pytest.raises(PoolError, match=r"holds int32, the values float64: .*np\.int32"):
         upload(piece, np.zeros(4), rig.stream)
     upload(piece, np.arange(4), rig.stream)
     assert download(piece, rig.stream).tolist() == [0, 1, 2, 3]

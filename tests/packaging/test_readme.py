@@ -43,6 +43,12 @@ def test_own_kernel_example(request: pytest.FixtureRequest) -> None:
     assert "own kernel" in out
 
 
+def test_the_readme_shows_the_kernel_as_it_is() -> None:
+    lines = (ROOT / "examples" / "own_kernel.cu").read_text(encoding="utf-8").splitlines()
+    code = "\n".join(line for line in lines if line and not line.startswith("//"))
+    assert _block("own-kernel-source").strip() == code
+
+
 def test_test_command_is_one_that_runs_pytest() -> None:
     assert "-m pytest" in _block("test-command")
 

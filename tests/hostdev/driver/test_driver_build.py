@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,11 +46,13 @@ print(build.library(Path({0!r})))
 """
 
 
-def test_one_line_says_that_the_first_use_builds(source: Path, cache: Path) -> None:
+def test_first_use_says_that_it_builds_and_how_long_it_took(source: Path, cache: Path) -> None:
     first, second = (run_python(BUILD.format(str(source))) for _ in range(2))
     assert first.returncode == second.returncode == 0
     assert first.stderr.startswith("building the host device (first use, about ")
-    assert first.stderr.count("\n") == 1
+    said, done = first.stderr.splitlines()
+    assert re.search(r"\d+ s on \d+ idle cores?\) \.\.\.$", said)
+    assert re.fullmatch(r"host device built: done in \d+ s", done)
     assert second.stderr == ""
     assert first.stdout == second.stdout
 
