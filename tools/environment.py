@@ -77,7 +77,8 @@ def environment() -> dict[str, Any]:
 def stamp(folder: Path, facts: dict[str, Any]) -> None:
     """Add the facts to each JSON object of the folder that lacks them; its own keys win."""
     for path in folder.glob("*.json"):
-        data = json.loads(path.read_text(encoding="utf-8"))
+        # Places in the checkout are told from its root, whichever machine it lay on.
+        data = json.loads(path.read_text(encoding="utf-8").replace(f"{ROOT}/", ""))
         # A trace keeps one call a line, so that two recordings compare; it has its own facts.
         if isinstance(data, dict) and "scenarios" not in data:
             path.write_text(json.dumps({**facts, **data}, indent=1) + "\n", encoding="utf-8")
