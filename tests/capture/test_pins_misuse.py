@@ -214,7 +214,7 @@ def test_owners_live_until_the_device_is_done_with_them(moving: Moving, kind: An
     kernel = moving.add_table if kind is Table else moving.add
 
     def body(stream: int) -> None:
-        moving.busy(stream, 1, 1, moving.slow, 2_000_000)
+        moving.busy(stream, 1, 1, moving.slow, 20_000_000)
         kernel(stream, BLOCKS, 128, moving.y, pin, N)
 
     owners.append(Buffer())
