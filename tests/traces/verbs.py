@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.traces import verbs_capture, verbs_nodes, verbs_work
+from tests.traces import verbs_build, verbs_capture, verbs_nodes, verbs_work
 from tests.traces.world import World
 
-VERBS = {**verbs_work.VERBS, **verbs_capture.VERBS, **verbs_nodes.VERBS}
+VERBS = {
+    **verbs_work.VERBS,
+    **verbs_capture.VERBS,
+    **verbs_nodes.VERBS,
+    **verbs_build.VERBS,
+}
 
 
 def perform(world: World, step: str) -> tuple[int, Any]:

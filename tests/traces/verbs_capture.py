@@ -204,7 +204,11 @@ def _place(node: int | None, graph: int) -> int | str | None:
 
 def graph_destroy(world: World, name: str) -> Answer:
     """cuGraphDestroy."""
-    return attempt(cu.cuGraphDestroy, world.graphs.pop(name))[0], None
+    graph = world.graphs.pop(name)
+    gone = [node for node, named in world.nodes.items() if named.graph == int(graph)]
+    for node in gone:  # a driver may crash on one
+        del world.nodes[node]
+    return attempt(cu.cuGraphDestroy, graph)[0], None
 
 
 def exec_destroy(world: World, name: str) -> Answer:

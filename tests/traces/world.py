@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,14 @@ def attempt(function: Callable[..., Any], *args: Any) -> tuple[int, Any]:
     except DriverError as error:
         return error.code, error.text
     return int(code), results[0] if len(results) == 1 else tuple(results)
+
+
+@dataclass(frozen=True)
+class NamedNode:
+    """A node, and the graph that takes it along when it is destroyed."""
+
+    node: Any
+    graph: int
 
 
 class World:
@@ -62,6 +71,7 @@ class World:
         self.host_memory: list[Any] = []
         self.registered: int | None = None
         self.graphs: dict[str, Any] = {}
+        self.nodes: dict[str, NamedNode] = {}  # those added one by one
         self.execs: dict[str, Any] = {}
         self.modules: dict[str, Any] = {}
         self.keep: list[Any] = []  # host functions and argument storage, until the world closes

@@ -1,0 +1,178 @@
+"""Record what a driver answers to random sequences, and compare two recordings:
+
+    python tests/traces/record_wild.py run --device D --out F.json.gz FIRST COUNT [--jobs N]
+    python tests/traces/record_wild.py compare A.json.gz B.json.gz
+
+A recording is one gzipped JSON object: gpu, driver, sequences: {seed: [[step, code, [capture status
+of streams s, t, u, b], extra], ...]}. Sequences run in processes of 50, so that one that ends its
+process, or takes longer than a minute, is left out by number and the others are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from lowgraph.driver import Device, open_device
+from tests.traces.verbs import perform
+from tests.traces.wild import scenario_of
+from tests.traces.world import STREAM_NAMES, World, module_image
+
+Calls = list[list[Any]]
+CHUNK = 50
+CHUNK_SECONDS = 60
+NOT_READY = 600  # whether work in flight is done is not the rules' business
+
+
+def answers(device: Device, image: bytes, seed: int) -> Calls:
+    """Run one sequence: [[step, code, statuses, extra], ...] up to JSON's types.
+
+    The code of a step is "missing" when nothing has the name that it speaks of.
+    """
+    scenario = scenario_of(seed)
+    world = World(device, image, scenario.modes[0])
+    calls: Calls = []
+    try:
+        for step in scenario.steps:
+            code: int | str
+            try:
+                code, extra = perform(world, step)
+            except (KeyError, IndexError):
+                code, extra = "missing", None
+            calls.append([step, 0 if code == NOT_READY else code, world.status(), extra])
+    finally:
+        world.other.submit(_end_captures, world).result()
+        _end_captures(world)
+        world.close()
+    found: Calls = json.loads(json.dumps(calls))
+    return found
+
+
+def _end_captures(world: World) -> None:
+    """End what the calling thread still captures, its per-thread stream too, and take back its
+    mode: the next sequence begins like the first."""
+    perform(world, "exchange_mode GLOBAL")
+    for _ in range(2):  # an origin's end may have to come before its fork's
+        for stream in (*STREAM_NAMES, "per_thread"):
+            if perform(world, f"is_capturing {stream}")[1]:
+                perform(world, f"end {stream} rest")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a recording."""
+    recording: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return recording
+
+
+def first_difference(left: Calls, right: Calls) -> int | None:
+    """Place of the first call answered otherwise."""
+    pairs = zip(left, right, strict=True)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), None)
+
+
+def _chunk(device: str, first: int, count: int) -> dict[str, Calls]:
+    """The seeds' answers, from a process of their own that prints one a line."""
+    command = [sys.executable, __file__, "chunk", "--device", device, str(first), str(count)]
+    found: dict[str, Calls] = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            out, _ = process.communicate(timeout=CHUNK_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, _ = process.communicate()
+    for line in out.splitlines():
+        if line.startswith("{") and line.endswith("}"):
+            found.update(json.loads(line))
+    return found
+
+
+def _whole_chunk(device: str, first: int, count: int) -> dict[str, Calls]:
+    """`_chunk`, started again behind each sequence that ended its process."""
+    found: dict[str, Calls] = {}
+    seed = first
+    while seed < first + count:
+        found |= _chunk(device, seed, first + count - seed)
+        done = max((int(key) for key in found), default=first - 1)
+        if done + 1 < first + count:
+            print(f"seed {done + 1} did not end by itself; left out", file=sys.stderr, flush=True)
+        seed = max(done + 2, seed + 1)
+    return found
+
+
+def _run(options: argparse.Namespace) -> int:
+    starts = range(options.first, options.first + options.count, CHUNK)
+    end = options.first + options.count
+    with ThreadPoolExecutor(options.jobs) as several:
+        jobs = [
+            several.submit(_whole_chunk, options.device, start, min(CHUNK, end - start))
+            for start in starts
+        ]
+        sequences = {seed: calls for job in jobs for seed, calls in job.result().items()}
+    device = open_device(options.device)
+    recording = {"gpu": device.title, "driver": device.driver_version, "sequences": sequences}
+    data = gzip.compress(json.dumps(recording, separators=(",", ":")).encode(), mtime=0)
+    options.out.write_bytes(data)
+    print(f"{len(sequences)} of {options.count} sequences -> {options.out}")
+    return 0
+
+
+def _run_chunk(options: argparse.Namespace) -> int:
+    device = open_device(options.device)
+    image = module_image(device)
+    for seed in range(options.first, options.first + options.count):
+        print(json.dumps({str(seed): answers(device, image, seed)}), flush=True)
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    one, other = load(options.one)["sequences"], load(options.other)["sequences"]
+    both = sorted(one.keys() & other.keys())
+    kinds: Counter[str] = Counter()
+    example: dict[str, str] = {}
+    for seed in both:
+        place = first_difference(one[seed], other[seed])
+        if place is None:
+            continue
+        left, right = one[seed][place], other[seed][place]
+        kind = f"{left[0].lstrip('@').split()[0]}: {left[1:]} / {right[1:]}"
+        kinds[kind] += 1
+        example.setdefault(kind, f"seed {seed} call {place}")
+    print(f"{len(both) - sum(kinds.values())} of {len(both)} sequences answered alike")
+    for kind, count in kinds.most_common():
+        print(f"{count} x {kind}, e.g. {example[kind]}")
+    return 0
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, run in (("run", _run), ("chunk", _run_chunk)):
+        command = commands.add_parser(name)
+        command.set_defaults(run=run)
+        command.add_argument("--device", default="auto", help="auto, host, cuda or cuda:N")
+        command.add_argument("first", type=int)
+        command.add_argument("count", type=int)
+        if name == "run":
+            command.add_argument("--out", type=Path, required=True)
+            command.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    compare = commands.add_parser("compare")
+    compare.set_defaults(run=_compare)
+    compare.add_argument("one", type=Path)
+    compare.add_argument("other", type=Path)
+    options = parser.parse_args()
+    result: int = options.run(options)
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
