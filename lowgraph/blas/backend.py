@@ -52,8 +52,11 @@ class Backend(Protocol):
     def run(self, plan: Any, stream: int, workspace: Slice, out: Any, a: Any, b: Any) -> None:
         """Enqueue the product on `stream`."""
 
-    def forget(self) -> None:
-        """A workspace has changed or gone."""
+    def describe(self, plan: Any) -> str:
+        """How the product is run, in one line."""
+
+    def drop(self, plan: Any) -> None:
+        """Free what the plan holds; it is not run again."""
 
     def close(self) -> None:
-        """Drop what the backend holds beside the workspaces."""
+        """Drop what the backend holds beside workspaces and plans."""

@@ -72,8 +72,12 @@ class KernelBackend:
         blocks = -(-m * n // _REDUCE_PER_BLOCK)
         self._reduce(stream, blocks, 128, out, partial, m * n, slabs, int(accumulate))
 
-    def forget(self) -> None:
-        """Nothing is kept by stream."""
+    def describe(self, plan: _Plan) -> str:
+        """Kernel and slabs."""
+        return f"{plan.kernel.name}, split-K {plan.slabs}, k of a slab {plan.chunk}"
+
+    def drop(self, plan: _Plan) -> None:
+        """Nothing to free."""
 
     def close(self) -> None:
         """Nothing to drop: modules stay loaded."""

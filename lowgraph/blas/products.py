@@ -84,6 +84,10 @@ class Blas:
             self._warm(Product(*product).check(), target)
         driver.stream.synchronize(target)
 
+    def algorithms(self) -> dict[Product, str]:
+        """How each product seen so far is run: what was picked for it, the same until `resize`."""
+        return {product: self._backend.describe(plan) for product, plan in self._plans.items()}
+
     def prepared(self, product: Product, stream: int | None = None) -> bool:
         """Whether a window on the stream may record this product."""
         target = self.stream if stream is None else stream
@@ -111,6 +115,9 @@ class Blas:
         _check("a", a, m * k)
         _check("b", b, k * n)
         product = Product(m, n, k, trans_a, trans_b, accumulate)
+        recorder = open_window.recorder()
+        if recorder is not None:
+            recorder.sized("product", product.as_call(), product)
         plan = self._plans.get(product)
         workspace = self.workspaces.get(stream)
         if plan is not None and workspace is not None:
@@ -126,8 +133,7 @@ class Blas:
         self._refuse_closed()
         _refuse_in_window("blas.resize was called", "call it before the step")
         self.workspaces.resize(nbytes)
-        self._plans.clear()
-        self._backend.forget()
+        self._drop_plans()
 
     def release(self, stream: int) -> None:
         """Give a stream's workspace back, as before the stream is destroyed.
@@ -136,7 +142,6 @@ class Blas:
         """
         _refuse_in_window("blas.release was called", "call it after the step")
         self.workspaces.release(stream)
-        self._backend.forget()
 
     def close(self) -> None:
         """Give the workspaces back and drop the handle. Idempotent.
@@ -148,7 +153,7 @@ class Blas:
         _refuse_in_window("blas.close was called", "close it after the step")
         self.workspaces.close()
         self._closed = True
-        self._plans.clear()
+        self._drop_plans()
         self._backend.close()
 
     # ---- inside ----
@@ -162,9 +167,21 @@ class Blas:
         if window is not None:
             raise self._not_ready(product, stream, window.label)
         workspace = self.workspaces.make(stream)
+        plan = self._plans.get(product)
+        if plan is not None:
+            self._backend.run(plan, stream, workspace, out, a, b)
+            return
         plan = self._backend.plan(product, workspace.nbytes)
-        self._backend.run(plan, stream, workspace, out, a, b)
+        try:
+            self._backend.run(plan, stream, workspace, out, a, b)
+        except BaseException:
+            self._backend.drop(plan)
+            raise
         self._plans[product] = plan
+
+    def _drop_plans(self) -> None:
+        while self._plans:
+            self._backend.drop(self._plans.popitem()[1])
 
     def _not_ready(self, product: Product, stream: int, label: str) -> CaptureRefused:
         if product not in self._plans:

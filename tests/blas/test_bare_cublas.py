@@ -1,4 +1,4 @@
-"""Field case 2 with the real library: what a capture gets from an unprepared handle."""
+"""The real library: what a capture gets from an unprepared handle, and what a graph keeps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from lowgraph import driver
 from lowgraph.blas import Product
+from lowgraph.blas.cublas import CublasBackend
 from lowgraph.capture import Window
 from lowgraph.capture.census import take_census
+from lowgraph.memory import download
 from tests.blas.bench import Bench
 
 M, N, K = 128, 32, 128
@@ -39,3 +41,20 @@ def test_without_a_workspace_a_captured_product_allocates_and_ours_does_not(benc
         bench.blas.gemm(stream, out, a, b, M, N, K)
     assert window.recording is not None and set(window.recording.census.types) == {"kernel"}
     window.discard()
+
+
+@pytest.mark.gpu
+def test_a_graph_holds_the_values_of_the_factors_not_their_address(bench: Bench) -> None:
+    a, b, out = bench.random("a", M, K), bench.random("b", K, N), bench.pool.take("out", (M, N))
+    step = bench.step(lambda stream: bench.blas.gemm(stream, out, a, b, M, N, K), "product")
+    step.prime()
+    step.capture()
+    step.replay()
+    before = download(out, bench.rig.stream).tobytes()
+    backend = bench.blas._backend
+    assert isinstance(backend, CublasBackend)
+    backend._factors[:] = 7.0
+    step.replay()
+    after = download(out, bench.rig.stream).tobytes()
+    backend._factors[:] = 1.0, 0.0
+    assert after == before

@@ -132,7 +132,7 @@ def test_in_a_graph_it_equals_eager_and_the_workspace_is_borrowed(bench: Bench) 
 
 @pytest.mark.gpu
 def test_it_works_on_two_streams_in_turn(bench: Bench) -> None:
-    """Set-stream drops the workspace: without setting it again a capture would allocate."""
+    """Each with its own workspace: one that allocates would leave other nodes than kernels."""
     a = bench.put("a", np.ones((128, 128)))
     out = bench.pool.take("out", (128, 128))
     bench.rig.sync()
@@ -158,7 +158,7 @@ def test_cublas_without_its_bindings_says_what_to_install(
 ) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "nvmath.bindings.cublas", None)
+    monkeypatch.setitem(sys.modules, "nvmath.bindings.cublasLt", None)
     monkeypatch.setattr(rig.device, "blas_backend", "cublas", raising=False)
     pool = PersistentPool(rig.device)
     with pytest.raises(ConfigError, match=r"pip install 'lowgraph\[cuda1[23]\]'"):

@@ -13,24 +13,27 @@ from lowgraph.capture import Phase, Window
 from lowgraph.errors import CaptureFailed, LibraryError, LibraryNotReady
 from lowgraph.memory import PersistentPool, download
 from tests.blas.bench import Bench
-from tests.blas.fake_cublas import FakeCublas
+from tests.blas.fake_cublas import NEED, FakeCublasLt, MatmulPreferenceAttribute
 from tests.support.rig import Rig
+
+SMALL = Product(4, 4, 8)
 
 
 @pytest.fixture
-def fake(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> FakeCublas:
-    made = FakeCublas(rig.library)
-    monkeypatch.setitem(sys.modules, "nvmath.bindings.cublas", made)
+def fake(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> FakeCublasLt:
+    made = FakeCublasLt(rig.library)
+    monkeypatch.setitem(sys.modules, "nvmath.bindings.cublasLt", made)
     monkeypatch.setattr(rig.device, "blas_backend", "cublas", raising=False)
     return made
 
 
 @pytest.fixture
-def faked(rig: Rig, fake: FakeCublas) -> Iterator[Bench]:
+def faked(rig: Rig, fake: FakeCublasLt) -> Iterator[Bench]:
     made = Bench(rig)
     yield made
     made.close()
     assert fake.calls.count("create") == fake.calls.count("destroy") == 1
+    assert fake.alive == {}, "every descriptor is destroyed"
 
 
 @pytest.mark.parametrize("form", ["nn", "nt", "tn"])
@@ -48,17 +51,62 @@ def test_the_row_major_product_is_the_swapped_column_major_one(
     assert np.allclose(download(out, faked.rig.stream), wanted, atol=1e-5)
 
 
-def test_the_workspace_is_set_again_after_every_set_stream(faked: Bench, fake: FakeCublas) -> None:
+def test_the_heuristic_is_asked_once_a_product_within_workspace_and_alignment(
+    faked: Bench, fake: FakeCublasLt
+) -> None:
     a, b = faked.random("a", 4, 8), faked.random("b", 8, 4)
     out, other = faked.pool.take("out", (4, 4)), faked.stream()
     faked.rig.sync()
+    faked.blas.prepare([SMALL])
+    used = set()
     for stream in (faked.rig.stream, other, other, faked.rig.stream):
         faked.blas.gemm(stream, out, a, b, 4, 4, 8)
         workspace = faked.blas.workspaces.get(stream)
         assert workspace is not None
-        assert (fake.stream, fake.workspace) == (stream, (workspace.address, workspace.nbytes))
+        assert fake.last.stream == stream
+        assert fake.last.workspace == (workspace.address, workspace.nbytes)
+        used.add(fake.last.algorithm)
         faked.rig.sync()
-    assert fake.calls.count("set_stream") == 3
+    assert fake.calls.count("matmul_algo_get_heuristic") == 1 and len(used) == 1
+    wishes = MatmulPreferenceAttribute
+    aligned = {wishes[f"MIN_ALIGNMENT_{name}_BYTES"]: 4 for name in "ABCD"}
+    room = faked.blas.workspace.nbytes
+    assert fake.wishes == {
+        wishes.MAX_WORKSPACE_BYTES: room, wishes.REDUCTION_SCHEME_MASK: 6, **aligned
+    }  # fmt: skip
+
+
+def test_a_prepared_product_is_one_library_call(faked: Bench, fake: FakeCublasLt) -> None:
+    a, b = faked.random("a", 4, 8), faked.random("b", 8, 4)
+    out = faked.pool.take("out", (4, 4))
+    faked.blas.prepare([SMALL])
+    before = len(fake.calls)
+    for _ in range(3):
+        faked.blas.gemm(faked.rig.stream, out, a, b, 4, 4, 8)
+    assert fake.calls[before:] == ["matmul"] * 3
+
+
+def test_the_algorithm_of_each_product_can_be_read(faked: Bench, fake: FakeCublasLt) -> None:
+    faked.blas.prepare([SMALL])
+    fake.tile = 9999
+    faked.blas.prepare([Product(4, 4, 9)])
+    stays = "stages 13, split-K 4, reduction 2, workspace 4.00 KiB"
+    assert faked.blas.algorithms() == {
+        SMALL: f"algorithm 21, tile 128x32, {stays}",
+        Product(4, 4, 9): f"algorithm 21, tile number 9999, {stays}",
+    }
+
+
+def test_another_workspace_size_has_the_algorithm_picked_anew(
+    faked: Bench, fake: FakeCublasLt
+) -> None:
+    faked.blas.prepare([SMALL])
+    before = len(fake.alive)
+    faked.blas.resize(NEED // 2)
+    assert faked.blas.algorithms() == {} and len(fake.alive) == before - 4
+    faked.blas.prepare([SMALL])
+    assert fake.calls.count("matmul_algo_get_heuristic") == 2
+    assert faked.blas.algorithms()[SMALL].endswith("workspace 0 bytes")
 
 
 def test_each_graph_borrows_the_workspace_and_library_kernels_are_counted(faked: Bench) -> None:
@@ -68,17 +116,18 @@ def test_each_graph_borrows_the_workspace_and_library_kernels_are_counted(faked:
     for _ in range(3):
         step()
     assert step.phase is Phase.READY and faked.pool.holders(faked.blas.workspace) == ["train"]
+    assert step.report().kernels == 1
 
 
 def test_an_unseen_shape_never_reaches_the_library_in_a_window(
-    faked: Bench, fake: FakeCublas
+    faked: Bench, fake: FakeCublasLt
 ) -> None:
     a, b = faked.random("a", 4, 8), faked.random("b", 8, 4)
     out = faked.pool.take("out", (4, 4))
-    faked.blas.prepare([Product(4, 4, 8)])
+    faked.blas.prepare([SMALL])
     calls = len(fake.calls)
     with (
-        pytest.raises(LibraryNotReady, match=r"cuBLAS 13.1.0 .*Product\(4, 4, 7\) was not seen"),
+        pytest.raises(LibraryNotReady, match=r"cuBLASLt 13.1.0 .*Product\(4, 4, 7\) was not seen"),
         Window(faked.rig.stream, pool=faked.pool, library=faked.rig.library),
     ):
         faked.blas.gemm(faked.rig.stream, out, a, b, 4, 4, 7)
@@ -87,41 +136,69 @@ def test_an_unseen_shape_never_reaches_the_library_in_a_window(
 
 @pytest.mark.parametrize("status", ["INVALID_VALUE (7)", "INTERNAL_ERROR (14)", "ALLOC_FAILED (3)"])
 def test_a_full_devices_answer_comes_with_free_bytes_and_top_owners(
-    faked: Bench, fake: FakeCublas, status: str
+    faked: Bench, fake: FakeCublasLt, status: str
 ) -> None:
     """Case 17: "invalid value" of a product whose parameters were right; the device was full."""
     a, b = faked.random("a", 4, 8), faked.random("b", 8, 4)
     out, hog = faked.pool.take("out", (4, 4)), faked.pool.take("hog", (100 << 20,), np.uint8)
-    fake.fail = status
+    fake.fail = status, "matmul"
     with pytest.raises(LibraryError) as failed:
         faked.blas.gemm(faked.rig.stream, out, a, b, 4, 4, 8)
     error = failed.value
     text = str(error)
-    assert text.startswith(f"cublasGemmEx(m=4, n=4, k=8) failed: {status}. cuBLAS answers so also")
+    assert text.startswith(
+        f"cublasLtMatmul(m=4, n=4, k=8) failed: {status}. cuBLAS answers so also"
+    )
     for part in ("bytes) of", "are free on the device", "top owners: slice 'hog' 100.00 MiB",
                  "workspace 'blas workspace of stream"):  # fmt: skip
         assert part in text
-    assert not faked.blas.prepared(Product(4, 4, 8)), "it has not run yet"
+    assert not faked.blas.prepared(SMALL), "it has not run yet"
     faked.blas.gemm(faked.rig.stream, out, a, b, 4, 4, 8)
     faked.pool.give_back(hog)
 
 
-def test_another_status_comes_alone(faked: Bench, fake: FakeCublas) -> None:
+def test_another_status_comes_alone(faked: Bench, fake: FakeCublasLt) -> None:
     a, b = faked.random("a", 4, 8), faked.random("b", 8, 4)
     out = faked.pool.take("out", (4, 4))
-    fake.fail = "NOT_SUPPORTED (15)"
+    fake.fail = "NOT_SUPPORTED (15)", "matmul"
     with pytest.raises(LibraryError, match=r"NOT_SUPPORTED \(15\)$"):
         faked.blas.gemm(faked.rig.stream, out, a, b, 4, 4, 8)
 
 
+@pytest.mark.parametrize(
+    "call", ["matmul_desc_create", "matrix_layout_create", "matmul_algo_get_heuristic"]
+)
+def test_a_plan_that_cannot_be_made_leaves_nothing(
+    faked: Bench, fake: FakeCublasLt, call: str
+) -> None:
+    alive = len(fake.alive)
+    fake.fail = "ALLOC_FAILED (3)", call
+    message = r"cublasLtMatmulAlgoGetHeuristic\(m=4, n=4, k=8\) failed: ALLOC_FAILED .* are free"
+    with pytest.raises(LibraryError, match=message):
+        faked.blas.prepare([SMALL])
+    assert len(fake.alive) == alive and not faked.blas.prepared(SMALL)
+    faked.blas.prepare([SMALL])
+    assert faked.blas.prepared(SMALL)
+
+
+@pytest.mark.parametrize(("found", "state"), [(0, 0), (1, 15)])
+def test_no_algorithm_for_the_workspace_says_its_size(
+    faked: Bench, fake: FakeCublasLt, found: int, state: int
+) -> None:
+    faked.blas.resize(1 << 20)
+    fake.found, fake.state = found, state
+    with pytest.raises(LibraryError, match="no algorithm runs in a workspace of 1048576 bytes"):
+        faked.blas.prepare([SMALL])
+
+
 def test_a_failure_in_the_window_is_the_refusal_with_its_own_status(
-    faked: Bench, fake: FakeCublas
+    faked: Bench, fake: FakeCublasLt
 ) -> None:
     """Case 2: the original status is raised, never what the end of the capture says."""
     a, b = faked.random("a", 4, 8), faked.random("b", 8, 4)
     out = faked.pool.take("out", (4, 4))
-    faked.blas.prepare([Product(4, 4, 8)])
-    fake.fail = "INTERNAL_ERROR (14)"
+    faked.blas.prepare([SMALL])
+    fake.fail = "INTERNAL_ERROR (14)", "matmul"
     with (
         pytest.raises(CaptureFailed, match=r"INTERNAL_ERROR \(14\).* are free on the device") as no,
         Window(faked.rig.stream, pool=faked.pool, library=faked.rig.library),
@@ -130,10 +207,10 @@ def test_a_failure_in_the_window_is_the_refusal_with_its_own_status(
     assert no.value.where is not None and "test_cublas.py:" in no.value.where
 
 
-def test_a_handle_that_cannot_be_made_leaves_no_workspace(rig: Rig, fake: FakeCublas) -> None:
+def test_a_handle_that_cannot_be_made_leaves_no_workspace(rig: Rig, fake: FakeCublasLt) -> None:
     pool = PersistentPool(rig.device)
-    fake.fail = "ALLOC_FAILED (3)"
-    with pytest.raises(LibraryError, match=r"cublasCreate failed: ALLOC_FAILED .* are free"):
+    fake.fail = "ALLOC_FAILED (3)", "create"
+    with pytest.raises(LibraryError, match=r"cublasLtCreate failed: ALLOC_FAILED .* are free"):
         Blas(rig.device, rig.library, rig.stream, pool)
     assert pool.stats().live == 0
     pool.close()

@@ -1,0 +1,169 @@
+"""What cublasLt is to do for one product: its descriptors, and an algorithm that stays.
+
+All of it is made outside windows, by one call of the heuristic a product; a product is run by
+addresses alone. Float32 with CUBLAS_COMPUTE_32F, so no TF32.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lowgraph.blas.backend import Product
+from lowgraph.memory import readable
+
+__all__ = ["Algorithm", "NoAlgorithm", "Plan", "make_plan"]
+
+_REAL_32F = 0  # CUDA_R_32F: of the operands, and of alpha and beta
+_COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F
+_OPERANDS = "ABCD"
+# Bytes: a part of a slice may begin at any element. It costs nothing: the heuristic picks the same
+# algorithms for 256 (decision 4).
+_ALIGNMENT = 4
+
+
+class NoAlgorithm(Exception):
+    """The heuristic found none that runs in the workspace."""
+
+
+class Algorithm(NamedTuple):
+    """What the heuristic picked, in cublasLt's own numbers; workspace: bytes that it needs."""
+
+    number: int
+    tile: str
+    stages: int
+    split_k: int
+    reduction: int
+    workspace: int
+
+    def text(self) -> str:
+        """In one line."""
+        return (
+            f"algorithm {self.number}, tile {self.tile}, stages {self.stages}, "
+            f"split-K {self.split_k}, reduction {self.reduction}, "
+            f"workspace {readable(self.workspace)}"
+        )
+
+
+class Plan(NamedTuple):
+    """The arguments of cublasLtMatmul that do not change, in its order where it has one.
+
+    of_b, of_a, of_out: layouts. beta, at: addresses of beta and of the algorithm in `chosen`.
+    """
+
+    product: Product
+    operation: int
+    of_b: int
+    of_a: int
+    beta: int
+    of_out: int
+    at: int
+    chosen: Any  # NumPy array of one cublasLtMatmulHeuristicResult_t: `at` points into it
+    algorithm: Algorithm
+    descriptors: ExitStack  # destroys them when closed
+
+
+def make_plan(api: Any, handle: int, product: Product, workspace_bytes: int, beta: int) -> Plan:
+    """Make the descriptors and have the algorithm picked.
+
+    beta: address of the factor of `out`. Raises the bindings' error, or NoAlgorithm; nothing is
+    left then.
+    """
+    m, n, k = product[:3]
+    with ExitStack() as made:
+        operation = _operation(api, made, product)
+        of_a = _layout(api, made, *((k, m) if product.trans_a else (m, k)))
+        of_b = _layout(api, made, *((n, k) if product.trans_b else (k, n)))
+        of_out = _layout(api, made, m, n)
+        chosen = _choose(api, handle, (operation, of_b, of_a, of_out, of_out), workspace_bytes)
+        at = chosen.ctypes.data  # the algorithm is the structure's first field
+        algorithm = _read(api, at, int(chosen["workspace_size"][0]))
+        kept = made.pop_all()
+    return Plan(product, operation, of_b, of_a, beta, of_out, at, chosen, algorithm, kept)
+
+
+def _operation(api: Any, made: ExitStack, product: Product) -> int:
+    # cuBLAS is column-major: there the row-major product is out^T = op(b)^T op(a)^T.
+    operation: int = api.matmul_desc_create(_COMPUTE_32F, _REAL_32F)
+    made.callback(api.matmul_desc_destroy, operation)
+    attributes = api.MatmulDescAttribute
+    for attribute, value in (
+        (attributes.TRANSA, product.trans_b),
+        (attributes.TRANSB, product.trans_a),
+    ):
+        given = np.array([value], api.get_matmul_desc_attribute_dtype(attribute))
+        api.matmul_desc_set_attribute(operation, attribute, given.ctypes.data, given.nbytes)
+    return operation
+
+
+def _layout(api: Any, made: ExitStack, rows: int, columns: int) -> int:
+    """The layout of a matrix that is stored row-major [rows, columns]."""
+    layout: int = api.matrix_layout_create(_REAL_32F, columns, rows, columns)
+    made.callback(api.matrix_layout_destroy, layout)
+    return layout
+
+
+def _choose(api: Any, handle: int, descriptors: tuple[int, ...], workspace_bytes: int) -> Any:
+    """The heuristic's first answer."""
+    chosen = np.zeros(1, api.matmul_heuristic_result_dtype)
+    count = np.zeros(1, np.int32)
+    preference = api.matmul_preference_create()
+    try:
+        for attribute, value in _wishes(api, workspace_bytes):
+            given = np.array([value], api.get_matmul_preference_attribute_dtype(attribute))
+            api.matmul_preference_set_attribute(
+                preference, attribute, given.ctypes.data, given.nbytes
+            )
+        answer = chosen.ctypes.data, count.ctypes.data
+        api.matmul_algo_get_heuristic(handle, *descriptors, preference, 1, *answer)
+    finally:
+        api.matmul_preference_destroy(preference)
+    if count[0] == 0 or chosen["state"][0] != 0:
+        raise NoAlgorithm(f"no algorithm runs in a workspace of {workspace_bytes} bytes")
+    return chosen
+
+
+def _wishes(api: Any, workspace_bytes: int) -> list[tuple[int, int]]:
+    """What the algorithm must keep to, by attribute of the preference."""
+    attributes, schemes = api.MatmulPreferenceAttribute, api.ReductionScheme
+    # Not INPLACE: it counts in the workspace, which has to be cleared before each call, and adds
+    # the parts in `out` itself.
+    reductions = schemes.COMPUTE_TYPE | schemes.OUTPUT_TYPE
+    alignments = [(attributes[f"MIN_ALIGNMENT_{name}_BYTES"], _ALIGNMENT) for name in _OPERANDS]
+    return [
+        (attributes.MAX_WORKSPACE_BYTES, workspace_bytes),
+        (attributes.REDUCTION_SCHEME_MASK, reductions),
+        *alignments,
+    ]
+
+
+def _read(api: Any, at: int, workspace: int) -> Algorithm:
+    """The configuration of the algorithm that lies at an address."""
+
+    def value(name: str) -> int:
+        attribute = api.MatmulAlgoConfigAttribute[name]
+        found = np.zeros(1, api.get_matmul_algo_config_attribute_dtype(attribute))
+        written = np.zeros(1, np.uint64)
+        api.matmul_algo_config_get_attribute(
+            at, attribute, found.ctypes.data, found.nbytes, written.ctypes.data
+        )
+        return int(found[0])
+
+    return Algorithm(
+        value("ID"),
+        _tile_name(api, value("TILE_ID")),
+        value("STAGES_ID"),
+        value("SPLITK_NUM"),
+        value("REDUCTION_SCHEME"),
+        workspace,
+    )
+
+
+def _tile_name(api: Any, tile: int) -> str:
+    try:
+        name: str = api.MatmulTile(tile).name
+    except ValueError:  # the library is newer than its bindings
+        return f"number {tile}"
+    return name.removeprefix("TILE_").lower()
