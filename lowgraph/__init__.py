@@ -9,6 +9,7 @@ no CuPy, and costs next to nothing:
 * `Blas`: single-precision matrix products on a preallocated workspace.
 * `GraphStep`, `StepReport`: a step primed, recorded and replayed as one graph, and its report.
 * `ShapeKeyedSteps`: a step for each shape, in a cache with a budget of graphs and bytes.
+* `stage`: names a part of a step, for what is said of its launches.
 * `LowgraphError`: the base of everything raised here (all of them: `lowgraph.errors`).
 """
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lowgraph.errors import LowgraphError
     from lowgraph.kernels import Kernel, Library
     from lowgraph.memory import PersistentPool, Slice
+    from lowgraph.stages import stage
 
 _HOMES = {
     "Blas": "lowgraph.blas",
@@ -39,6 +41,7 @@ _HOMES = {
     "Slice": "lowgraph.memory",
     "StepReport": "lowgraph.capture",
     "open_device": "lowgraph.driver",
+    "stage": "lowgraph.stages",
 }
 
 __all__ = [
@@ -54,6 +57,7 @@ __all__ = [
     "StepReport",
     "__version__",
     "open_device",
+    "stage",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lowgraph.capture.buffers import HeldBuffer
 from lowgraph.capture.census import Census
 from lowgraph.capture.graph import CapturedGraph, drain_dropped
 from lowgraph.capture.host_calls import HostCall, raise_pending
@@ -22,6 +23,7 @@ __all__ = [
     "CopyIn",
     "ForeignMemory",
     "GraphStep",
+    "HeldBuffer",
     "HostCall",
     "Input",
     "Journal",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lowgraph.capture.journal import Journal, LaunchRecord
 from lowgraph.driver import graph as graphs
 from lowgraph.errors import CaptureIncomplete, CaptureRefused, EmptyCapture, GraphHasMemoryNodes
+from lowgraph.stages import within
 
 __all__ = ["Census", "judge", "take_census"]
 
@@ -54,12 +55,13 @@ def judge(census: Census, journal: Journal, label: str, began_at: str) -> Captur
     missing = _missing(census, journal.launches)
     if missing:
         first = missing[0]
-        names = ", ".join(f"{one.kernel} on stream {one.stream:#x}" for one in missing[:5])
+        names = ", ".join(map(_told, missing[:5]))
         return CaptureIncomplete(
             f"{len(missing)} of {len(journal.launches)} launches in the window of {label!r} are "
             f"not in the graph: {names}",
             first.where,
             "launch on the stream that the body is given",
+            stage=first.stage,
         )
     if census.nodes == 0:
         return EmptyCapture(
@@ -74,6 +76,10 @@ def judge(census: Census, journal: Journal, label: str, began_at: str) -> Captur
             began_at,
         )
     return None
+
+
+def _told(launch: LaunchRecord) -> str:
+    return f"{launch.kernel} on stream {launch.stream:#x}{within(launch.stage)}"
 
 
 def _missing(census: Census, launches: list[LaunchRecord]) -> list[LaunchRecord]:

@@ -6,7 +6,7 @@ and which line of the user's issued it is known to the journals of the two windo
 
 from __future__ import annotations
 
-from lowgraph.capture.node_params import Contents
+from lowgraph.capture.node_params import Contents, NodeRecord
 from lowgraph.driver.graph import UpdateResult
 from lowgraph.errors import DriverError, ExecUpdateRejected
 
@@ -33,9 +33,7 @@ def explain(result: UpdateResult, old: Contents, new: Contents) -> ExecUpdateRej
     source = None if result.from_node is None else new.index_of.get(result.from_node)
     if source is not None:
         detail += f"; the edge from {new.record(source)}"
-    return ExecUpdateRejected(
-        result.reason, detail, node=place, name=now.name, where=now.where, changes=changes
-    )
+    return _rejected(result.reason, detail, now, changes)
 
 
 def cluster_changed(old: Contents, new: Contents, place: int) -> ExecUpdateRejected:
@@ -46,9 +44,7 @@ def cluster_changed(old: Contents, new: Contents, place: int) -> ExecUpdateRejec
         "the old one"
     )
     change = "cluster", f"{old.record(place).cluster}", f"{now.cluster}"
-    return ExecUpdateRejected(
-        "CLUSTER_CHANGED", detail, node=place, name=now.name, where=now.where, changes=(change,)
-    )
+    return _rejected("CLUSTER_CHANGED", detail, now, (change,))
 
 
 def node_disabled(old: Contents) -> ExecUpdateRejected:
@@ -58,9 +54,7 @@ def node_disabled(old: Contents) -> ExecUpdateRejected:
         f"{len(old.disabled)} nodes of the executable are disabled, {first} first: a recording has "
         "every node enabled, and what an update makes of disabled ones is not specified"
     )
-    return ExecUpdateRejected(
-        "NODE_DISABLED", detail, node=first.index, name=first.name, where=first.where
-    )
+    return _rejected("NODE_DISABLED", detail, first)
 
 
 def order_unknown(new: Contents) -> ExecUpdateRejected:
@@ -70,13 +64,28 @@ def order_unknown(new: Contents) -> ExecUpdateRejected:
         "which would keep which size cannot be told"
     )
     place = min(new.clusters, default=None)
-    name = "" if place is None else new.name(place)
-    return ExecUpdateRejected("ORDER_UNKNOWN", detail, node=place, name=name)
+    if place is None:
+        return ExecUpdateRejected("ORDER_UNKNOWN", detail)
+    return _rejected("ORDER_UNKNOWN", detail, new.record(place))
 
 
 def failed_call(error: DriverError) -> ExecUpdateRejected:
     """The rejection for an update call that failed by another code than 910."""
     return ExecUpdateRejected("CALL_FAILED", str(error))
+
+
+def _rejected(
+    reason: str, detail: str, at: NodeRecord, changes: tuple[Change, ...] = ()
+) -> ExecUpdateRejected:
+    return ExecUpdateRejected(
+        reason,
+        detail,
+        node=at.index,
+        name=at.name,
+        where=at.where,
+        stage=at.stage,
+        changes=changes,
+    )
 
 
 def _other_count(said: str, reason: str, old: Contents, new: Contents) -> ExecUpdateRejected:
@@ -102,6 +111,7 @@ def _other_count(said: str, reason: str, old: Contents, new: Contents) -> ExecUp
         node=named.index if come else None,
         name=named.name,
         where=named.where,
+        stage=named.stage,
         changes=(("nodes", f"{len(before)}", f"{len(now)}"),),
     )
 

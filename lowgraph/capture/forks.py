@@ -16,6 +16,7 @@ from typing import Any
 
 from lowgraph.capture.stream_calls import described
 from lowgraph.driver.callers import requester
+from lowgraph.stages import current, within
 
 __all__ = ["Fork", "ForkTracker"]
 
@@ -27,18 +28,20 @@ class Fork:
     """A stream in the capture besides its own. All places are file:line of the user.
 
     last: its last operation, "" if it has none. external: where an external event was recorded on
-    it or waited for, which joins nothing.
+    it or waited for, which joins nothing. stage: that it was forked in, and then of its last
+    operation.
     """
 
     stream: int
     forked_at: str
     last: str = ""
     external: list[str] = field(default_factory=list)
+    stage: str = ""
 
     def text(self) -> str:
         """What is known of the fork."""
         last = f"last did {self.last}" if self.last else "with no operation through lowgraph"
-        said = f"stream {self.stream:#x}, forked at {self.forked_at}, {last}"
+        said = f"stream {self.stream:#x}, forked at {self.forked_at}, {last}{within(self.stage)}"
         if self.external:
             said += f"; an external event joins nothing: {', '.join(self.external)}"
         return said
@@ -96,6 +99,7 @@ class ForkTracker:
         if fork is not None:
             self._done[stream] = self._done.get(stream, 0) + 1
             fork.last = f"{what} at {requester()}"
+            fork.stage = current()
 
     def _record(self, event: int, stream: int) -> None:
         self._external.pop(event, None)
@@ -121,7 +125,7 @@ class ForkTracker:
             return
         if stream not in self.streams:
             self.streams.add(stream)
-            self.forks[stream] = Fork(stream, requester())
+            self.forks[stream] = Fork(stream, requester(), stage=current())
             self._behind[stream] = {}
         behind = self._behind[stream]
         for other, count in clock.items():

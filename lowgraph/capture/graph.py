@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from lowgraph import driver
+from lowgraph.capture.buffers import HeldBuffer, held_buffers
 from lowgraph.capture.handles import GraphHandles, drain_dropped, dropped
 from lowgraph.capture.lending import launcher
 from lowgraph.capture.node_params import Contents, NodeRecord
@@ -82,6 +83,11 @@ class CapturedGraph:
     def retained_bytes(self) -> int:
         """Bytes of the pool that only this graph keeps; 0 once closed."""
         return 0 if self._handles is None else self._handles.pool.retained(self._handles.owner)
+
+    def buffers(self) -> tuple[HeldBuffer, ...]:
+        """What it holds of the pool: name, bytes, role; largest first. PhaseError once closed."""
+        handles = self._live("asked for what it holds")
+        return held_buffers(handles.pool, handles.owner, self._contents)
 
     @property
     def closed(self) -> bool:

@@ -133,6 +133,7 @@ class WindowGuard:
             forks[0].forked_at,
             "record a plain event behind the fork's last work and let the capture's stream wait "
             "for it",
+            stage=forks[0].stage,
         )
         error.forks = tuple(forks)
         open_window.refused(error)

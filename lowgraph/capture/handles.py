@@ -37,6 +37,8 @@ def drain_dropped() -> int:
     """Give back what the collector found unclosed; returns how many. Not inside a window."""
     count = 0
     while dropped and open_window.mine() is None:
+        with open_window.LOCK:
+            pass  # waits for a window's end, or raises while nothing has left the queue
         dropped.popleft().give_back()
         count += 1
     return count

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lowgraph.capture.records import Call, LaunchRecord, LibraryCall
+from lowgraph.capture.records import Call, LaunchRecord, LibraryCall, Sized
 from lowgraph.capture.suspects import Suspect, Suspects
 from lowgraph.driver import gate
 from lowgraph.errors import CaptureRefused, ConfigError
@@ -24,6 +24,7 @@ from lowgraph.kernels import Kernel
 from lowgraph.kernels import launch as kernel_launch
 from lowgraph.kernels.signature import Signature
 from lowgraph.memory import open_window
+from lowgraph.stages import current
 
 __all__ = ["DETAILS", "Call", "Journal", "LaunchRecord", "LibraryCall", "Listeners"]
 
@@ -61,6 +62,7 @@ class Journal:
         self.suspects = Suspects()
         self.launches: list[LaunchRecord] = []
         self.library: list[LibraryCall] = []
+        self.sizes: list[Sized] = []
         self.refusals: list[CaptureRefused] = []
         self._refused_at: list[int] = []  # for each refusal, the number of calls before it
         self._full = detail == "full"
@@ -150,7 +152,7 @@ class Journal:
             self._outer_calls(op, args, code)
         if threading.get_ident() != self._thread:
             name, where = threading.current_thread().name, open_window.requester()
-            self.suspects.add(Suspect(name, op, _arguments(args), code, where))
+            self.suspects.add(Suspect(name, op, _arguments(args), code, where, current()))
             return
         index = self.total
         self.total += 1
@@ -159,7 +161,7 @@ class Journal:
         if self._full or _failed(op, code):
             where = open_window.requester()
             text = pending[0].name if pending is not None else _arguments(args)
-            self.calls.append(Call(index, op, text, code, where, self._thread_name))
+            self.calls.append(Call(index, op, text, code, where, self._thread_name, current()))
         if op == _LAUNCH:
             self._pending = None
             if code == 0:
@@ -176,7 +178,15 @@ class Journal:
         """A foreign library was called; see LibraryCall."""
         if threading.get_ident() != self._thread:
             return
-        self.library.append(LibraryCall(name, kernels, addresses, open_window.requester()))
+        where = open_window.requester()
+        self.library.append(LibraryCall(name, kernels, addresses, where, current()))
+        self.sized("call", f"a call of {name}", (name,))
+
+    def sized(self, kind: str, name: str, sizes: tuple[object, ...]) -> None:
+        """The pass took a slice of the pool, or asked for a product; see Sized."""
+        if threading.get_ident() == self._thread:
+            where = open_window.requester() if self._full else _NOT_KEPT
+            self.sizes.append(Sized(kind, name, sizes, where, len(self.launches)))
 
     def refuse(self, error: CaptureRefused) -> None:
         """Remember a refusal, so that a body which swallows it does not hide it."""
@@ -205,10 +215,12 @@ class Journal:
             name = kernel.name
         else:
             name = gate.function_names.get(function, hex(function))
-        sizes = _sizes(args[0])
         self.launches.append(
-            LaunchRecord(index, name, function, stream, scalars, pointers, where, signature, sizes)
-        )
+            LaunchRecord(
+                index, name, function, stream, scalars, pointers, where, signature,
+                _sizes(args[0]), current(),
+            )
+        )  # fmt: skip
 
     def _names_of(self, kernel: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The kernel's parameters that are passed by value, and those that are addresses."""

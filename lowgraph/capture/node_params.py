@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from lowgraph import driver
-from lowgraph.capture.journal import Call, Journal, LaunchRecord
+from lowgraph.capture.journal import Call, Journal, LaunchRecord, LibraryCall
 from lowgraph.driver.graph import KernelParams
 from lowgraph.driver.node import CopyParams, FillParams
 from lowgraph.errors import ConfigError
@@ -32,6 +32,7 @@ _ISSUED_BY = {
 }
 _NO_CLUSTER = (0, 0, 0)
 
+Origin = LaunchRecord | Call | LibraryCall
 Packed = tuple[int, ArgumentPack]
 
 
@@ -39,9 +40,10 @@ Packed = tuple[int, ArgumentPack]
 class NodeRecord:
     """One node: its place in the graph, its type, and what it holds.
 
-    name: of the kernel, or the type. where: file:line that issued it, "" if that did not pass
-    through lowgraph. params: of kernel, memset and memcpy nodes. signature: of a kernel of ours.
-    cluster: (0, 0, 0) if none. cooperative: of the launch. enabled: in the executable.
+    name: of the kernel, or the type. where: file:line that issued it, stage: that this was in, both
+    "" if that did not pass through lowgraph. params: of kernel, memset and memcpy nodes.
+    signature: of a kernel of ours. cluster: (0, 0, 0) if none. cooperative: of the
+    launch. enabled: in the executable.
     """
 
     index: int
@@ -53,10 +55,12 @@ class NodeRecord:
     cluster: tuple[int, int, int] = _NO_CLUSTER
     cooperative: bool = False
     enabled: bool = True
+    stage: str = ""
 
     def __str__(self) -> str:
         what = f"kernel {self.name}" if self.kind == "kernel" else self.name
-        return f"node {self.index} ({what}{f', {self.where}' if self.where else ''})"
+        stage = f"stage {self.stage!r}" if self.stage else ""
+        return f"node {self.index} ({', '.join(filter(None, (what, stage, self.where)))})"
 
     def holds(self) -> dict[str, str]:
         """What it holds as readable text by name, arguments of kernels included."""
@@ -147,19 +151,27 @@ class Contents:
         }
 
     @cached_property
-    def origins(self) -> dict[int, LaunchRecord | Call]:
-        """What issued each node, by index: the k-th launch of a function is its k-th node."""
+    def origins(self) -> dict[int, Origin]:
+        """What issued each node, by index: the k-th launch of a function is its k-th node.
+
+        Kernels that no launch of ours issued are, in their order, those of the library calls, if
+        there are as many as these counted.
+        """
         launches: dict[object, deque[LaunchRecord | Call]] = defaultdict(deque)
         for launch in self.journal.launches:
             launches[launch.function].append(launch)
         for call in self.journal.calls:
             if call.code == 0 and call.op in _ISSUED_BY:
                 launches[_ISSUED_BY[call.op]].append(call)
-        found: dict[int, LaunchRecord | Call] = {}
+        found: dict[int, Origin] = {}
         for index, kind in enumerate(self.kinds):
             left = launches[self.functions.get(index, kind)]
             if left:
                 found[index] = left.popleft()
+        foreign = [index for index in self.functions if index not in found]
+        calls = [call for call in self.journal.library for _ in range(call.kernels or 0)]
+        if len(foreign) == len(calls):
+            found.update(zip(foreign, calls, strict=True))
         return found
 
     def name(self, index: int) -> str:
@@ -228,7 +240,9 @@ class Contents:
     def _read(self, index: int) -> NodeRecord:
         node, kind = self.nodes[index], self.kinds[index]
         origin = self.origins.get(index)
-        record = NodeRecord(index, kind, self.name(index), "" if origin is None else origin.where)
+        record = NodeRecord(index, kind, self.name(index), "")
+        if origin is not None:
+            record = replace(record, where=origin.where, stage=origin.stage)
         if kind == "kernel":
             return replace(
                 record,

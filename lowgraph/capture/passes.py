@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from lowgraph import stages
+from lowgraph.capture.beside import Beside
 from lowgraph.capture.handles import PrimedPass, drain_dropped
 from lowgraph.capture.interrupts import shielded
 from lowgraph.capture.journal import Journal
@@ -13,8 +15,15 @@ from lowgraph.capture.node_params import Contents
 from lowgraph.capture.pin_set import PinSet
 from lowgraph.capture.report import StepReport
 from lowgraph.capture.scalars import same_launches
+from lowgraph.capture.shape_set import PassWarnings
 from lowgraph.capture.window import Recording, Window
-from lowgraph.errors import ContextPoisoned, DriverError, PhaseError
+from lowgraph.errors import (
+    CaptureInProgress,
+    CaptureRefused,
+    ContextPoisoned,
+    DriverError,
+    PhaseError,
+)
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, open_window
 
@@ -36,6 +45,7 @@ class StepPasses:
         counts: StepReport,
         pins: PinSet,
         journal: str = "full",
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.body = body
         self.stream = stream
@@ -46,6 +56,9 @@ class StepPasses:
         self.pins = pins
         self.detail = journal
         self.body_runs = False
+        self.body_began = False  # in the latest pass
+        self.beside = Beside(counts.label, stream, pool)
+        self._warnings = PassWarnings(counts, say)
         self._kept = PrimedPass(pool, journal)
         # A step that is dropped between priming and recording would keep its slices for good.
         self._finalizer = weakref.finalize(self, self._kept.drop_later)
@@ -66,6 +79,7 @@ class StepPasses:
 
     def prime(self) -> None:
         """One real step, unrecorded; the slices that it takes are kept for the next window."""
+        self.body_began = False
         with shielded() as shield:
             self._drain()
             self.drop_primed()
@@ -80,21 +94,36 @@ class StepPasses:
                     shield.up()
             self._kept.primed, self._kept.journal = primed, journal
         self.counts.primed = primed.figures
-        self.counts.launches_eager_step = journal.kernel_launches
+        self.counts.count_launches(journal.launches, journal.library)
         self.counts.eager_steps += 1
 
     def eager(self) -> None:
-        """One real step that keeps nothing; the first one's launches are counted."""
+        """One real step that keeps nothing; its launches are counted if none's were before.
+
+        Nothing is counted while another thread has the lock: the hooks are the process's.
+        """
         self.pins.before_pass()
-        if self.counts.launches_eager_step:
+        if self.counts.launches_known or not open_window.LOCK.attempt():
             with self.pool.eager_pass(self.label):
                 self._run_body()
         else:
             journal = Journal(self.detail)
-            with open_window.LOCK, journal.watch(), self.pool.eager_pass(self.label):
-                self._run_body()
-            self.counts.launches_eager_step = journal.kernel_launches
+            try:
+                with journal.watch(), self.pool.eager_pass(self.label):
+                    self._run_body()
+            finally:
+                open_window.LOCK.release()
+            self.counts.count_launches(journal.launches, journal.library)
         self.counts.eager_steps += 1
+
+    def goes_on_beside(self) -> bool:
+        """Whether to run `eager` beside a window that was given up: see Beside."""
+        return self.beside.goes_on(self.counts.steps > 0)
+
+    def turned_away(self, error: CaptureInProgress) -> CaptureRefused:
+        """The refusal of a priming pass; raises CaptureInProgress where `eager` may not run."""
+        self.beside.check(self.counts.steps > 0)
+        return self.beside.give_up(error)
 
     @contextmanager
     def recorded(self) -> Iterator[Recording]:
@@ -121,10 +150,14 @@ class StepPasses:
                 self._run_body()
             assert window.recording is not None, "a window that raised nothing has a recording"
             recording = window.recording
-            self.pins.judge(Contents(recording.graph, recording.journal))
+            contents = Contents(recording.graph, recording.journal)
+            self.pins.judge(contents)
+            self._warnings.tell(self.pins.warnings(contents))
             yield recording
-        except BaseException:
+        except BaseException as error:
             window.discard()
+            if isinstance(error, CaptureRefused):
+                self._warnings.explain(error, journal, window.journal)
             raise
         finally:
             self.drop_primed()  # also when the window was refused before it began
@@ -149,9 +182,10 @@ class StepPasses:
             self.note(f"giving back a graph that was dropped without close(): {error}")
 
     def _run_body(self) -> None:
-        self.body_runs = True
+        self.body_runs = self.body_began = True
         try:
-            self.body(self.stream)
+            with stages.restored():
+                self.body(self.stream)
         finally:
             self.body_runs = False
 
@@ -162,9 +196,7 @@ class StepPasses:
         counts.nodes, counts.kernels = census.nodes, census.kernels
         counts.nodes_by_type = dict(census.types)
         counts.unowned = len(recording.unowned)
-        counts.launches_eager_step = len(primed.launches) + journal.library_kernels
-        if not same_launches(primed, journal):
-            self.note(
-                f"the priming pass launched {len(primed.launches)} kernels, the recorded "
-                f"one {len(journal.launches)} or others: scalars were not compared"
-            )
+        counts.count_launches(primed.launches, journal.library)
+        counts.count_stages(journal.launches, journal.library)
+        if self._warnings.compare(primed, journal) and not same_launches(primed, journal):
+            self.note("kernels were recorded in another order than primed: scalars not compared")

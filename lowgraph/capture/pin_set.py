@@ -14,6 +14,7 @@ from lowgraph.capture.pinned_memory import Place
 from lowgraph.capture.pins import CopyIn, Input, Pin, Rebind, Table
 from lowgraph.capture.report import StepReport
 from lowgraph.capture.scalars import find_declared
+from lowgraph.capture.state_arrays import state_warnings
 from lowgraph.errors import CaptureRefused, ConfigError
 from lowgraph.kernels import Kernel, Library
 from lowgraph.memory import PersistentPool, Slice
@@ -115,6 +116,10 @@ class PinSet:
                 reason = f"no node of {self.label!r} was given {pin.kind} {pin.name!r}"
                 remedy = "hand the pin itself to the launch, in place of its memory"
                 raise CaptureRefused(f"{reason}: replays would not follow it", None, remedy)
+
+    def warnings(self, contents: Contents) -> list[str]:
+        """What to tell of a judged recording: see `state_arrays`."""
+        return state_warnings(self._inputs, contents, self._pool)
 
     def attach(self, graph: Settable) -> None:
         """The judged recording is what the executable holds now."""

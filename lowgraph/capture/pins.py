@@ -171,7 +171,13 @@ class Input(Pin):
 
     source: see the module. A replay with another address, generation, shape or dtype is refused
     (InputMoved) before anything is launched.
+    state: the step is to leave it changed for the next one; a body that does not write it in place
+    is told so (`capture.state_arrays`). Its source is asked once more after the body is recorded.
     """
+
+    def __init__(self, name: str, source: Callable[[], Any] | Any, *, state: bool = False) -> None:
+        super().__init__(name, source)
+        self.state = state
 
     def _may_be(self, place: Place, before: Place) -> bool:
         return self.captured is None or place == self.captured

@@ -1,4 +1,7 @@
-"""What a journal writes down: a driver call, a kernel launch, a call of a foreign library."""
+"""What a journal writes down: driver calls, kernel launches, calls of libraries, sizes.
+
+stage: of each the full name of the stage that it was made in, "" if in none.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowgraph.kernels.signature import Signature
+from lowgraph.stages import within
 
-__all__ = ["Call", "LaunchRecord", "LibraryCall"]
+__all__ = ["Call", "LaunchRecord", "LibraryCall", "Sized"]
 
 
 @dataclass(slots=True, unsafe_hash=True)  # a frozen one takes 1 us more to make, at every call
@@ -23,9 +27,11 @@ class Call:
     code: int
     where: str
     thread: str
+    stage: str = ""
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.op}({self.args}) answered {self.code}"
+        called = f"{self.op}({self.args})"
+        return f"{self.where}: {called} answered {self.code}{within(self.stage)}"
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -45,6 +51,7 @@ class LaunchRecord:
     where: str
     signature: Signature | None = None
     sizes: tuple[Any, ...] = ()
+    stage: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,3 +65,19 @@ class LibraryCall:
     kernels: int | None
     addresses: tuple[int, ...]
     where: str
+    stage: str = ""
+
+
+@dataclass(frozen=True)
+class Sized:
+    """What a pass asked for beside its launches, by size. after: launches before it.
+
+    kind: "slice" of the pool (sizes: bytes), "product" (m, n, k and flags), "call" of a foreign
+    library (sizes: its name; its kernels' are not known).
+    """
+
+    kind: str
+    name: str
+    sizes: tuple[object, ...]
+    where: str
+    after: int

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from lowgraph.capture.records import LaunchRecord, LibraryCall
 from lowgraph.errors import ExecUpdateRejected
 from lowgraph.memory import PassFigures, counted, readable
 
@@ -31,8 +34,12 @@ class StepReport:
     deferred: graphs and primed passes, of any step, that were dropped without close() and that this
         step gave back.
     refusals: attempts refused, with the first reason, and how often each was given.
-    launches_eager_step: kernels of one eager step, library kernels included; launches_replay_step:
-        launches of one replay, counted at the gate. kernels, nodes: in the graph.
+    launches_eager_step: kernels of one eager step, those of libraries included where they could be
+        counted; library_calls_eager_step: library calls where they could not, which only a capture
+        can do, so it is 0 once the step was recorded. launches_replay_step: launches of one replay,
+        counted at the gate. kernels, nodes: in the graph.
+    stages: kernels of the latest recording by the stage that launched them ("" outside of any);
+        empty if it names none.
     inputs: declared ones, checked at each replay. pins, pin_launches: those that may move, and the
         launches that they add to a replay; pin_prices: of each by name.
     draws: counters, four random numbers each, that a step takes of each random state by name.
@@ -40,6 +47,7 @@ class StepReport:
     primed, window: what the last priming pass and the last window took from the pool.
     unowned: addresses that the graph's kernels were given and that neither a slice nor a staging
         slot of the pool covers: what keeps them valid is up to the caller.
+    shape_warning: where the latest recorded pass had other sizes than its priming pass, or "".
     """
 
     label: str
@@ -58,10 +66,12 @@ class StepReport:
     first_refusal: str = ""
     reasons: dict[str, int] = field(default_factory=dict)
     launches_eager_step: int = 0
+    library_calls_eager_step: int = 0
     launches_replay_step: int = 0
     kernels: int = 0
     nodes: int = 0
     nodes_by_type: dict[str, int] = field(default_factory=dict)
+    stages: dict[str, int] = field(default_factory=dict)
     inputs: int = 0
     pins: int = 0
     pin_launches: int = 0
@@ -72,7 +82,13 @@ class StepReport:
     primed: PassFigures = field(default_factory=PassFigures)
     window: PassFigures = field(default_factory=PassFigures)
     unowned: int = 0
+    shape_warning: str = ""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def launches_known(self) -> bool:
+        """Whether the launches of an eager step were counted."""
+        return self.launches_eager_step + self.library_calls_eager_step > 0
 
     @property
     def steps(self) -> int:
@@ -93,6 +109,36 @@ class StepReport:
         self.rejections[rejection.reason] = self.rejections.get(rejection.reason, 0) + 1
         self.last_rejection = str(rejection)
 
+    def count_launches(
+        self, launches: Sequence[LaunchRecord], library: Sequence[LibraryCall]
+    ) -> None:
+        """Take the figures of an eager step."""
+        self.launches_eager_step = len(launches) + sum(call.kernels or 0 for call in library)
+        self.library_calls_eager_step = sum(call.kernels is None for call in library)
+
+    def count_stages(
+        self, launches: Sequence[LaunchRecord], library: Sequence[LibraryCall]
+    ) -> None:
+        """Take the kernels of a recorded pass by stage, in the order of their first launches."""
+        found: Counter[str] = Counter()
+        for launch in launches:
+            found[launch.stage] += 1
+        for call in library:
+            found[call.stage] += call.kernels or 0
+        self.stages = dict(found) if any(found) else {}
+
+    def _launches_text(self) -> str:
+        calls = self.library_calls_eager_step
+        uncounted = f" and {counted(calls, 'library call')} of unknown kernels" if calls else ""
+        return (
+            f"  launches: {self.launches_eager_step}{uncounted} in an eager step, "
+            f"{self.launches_replay_step} in a replay"
+        )
+
+    def _stages_text(self) -> list[str]:
+        told = ", ".join(f"{name or 'in none'} {count}" for name, count in self.stages.items())
+        return [f"  kernels by stage: {told}"] if told else []
+
     def text(self) -> str:
         """The report for people, one figure group a line."""
         told = self.first_refusal in self.why_no_graph  # also when there was none
@@ -105,9 +151,9 @@ class StepReport:
             f"  deferred destroys {self.deferred}, re-instantiations {self.reinstantiations}"
             + "".join(f", {reason} {count}" for reason, count in self.rejections.items())
             + (f"; last: {self.last_rejection}" if self.last_rejection else ""),
-            f"  launches: {self.launches_eager_step} in an eager step, "
-            f"{self.launches_replay_step} in a replay",
+            self._launches_text(),
             f"  graph: {counted(self.nodes, 'node')}, kernels among them: {self.kernels}",
+            *self._stages_text(),
             f"  pins {self.pins} (launches a replay: {self.pin_launches})",
             *(f"    {name}: {price}" for name, price in self.pin_prices.items()),
             *(f"  {name}: {counted(draws, 'draw')} a replay" for name, draws in self.draws.items()),
@@ -116,4 +162,5 @@ class StepReport:
             f"  priming: {self.primed.text()}",
             f"  window: {self.window.text()}",
         ]
+        lines += [f"  warning: {self.shape_warning}"] if self.shape_warning else []
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])

@@ -29,8 +29,12 @@ def same_launches(primed: Journal, recorded: Journal) -> bool:
 def find_frozen(primed: Journal, recorded: Journal) -> FrozenScalar | None:
     """The refusal for the first scalar that differs; None when none does.
 
-    Launches are compared in pairs; passes that launched different kernels cannot be, and are not.
+    Products are compared in pairs, and so are launches; passes of different kernels, or of more
+    products, cannot be, and are not: see `shape_set`.
     """
+    product = _find_product(primed, recorded)
+    if product is not None:
+        return product
     if not same_launches(primed, recorded):
         return None
     for number, (old, new) in enumerate(zip(primed.launches, recorded.launches, strict=True)):
@@ -65,7 +69,29 @@ def find_declared(per_step: Collection[str], recorded: Journal) -> FrozenScalar 
                     kernel=launch.kernel,
                     parameter=name,
                     recorded=value,
+                    stage=launch.stage,
                 )
+    return None
+
+
+def _find_product(primed: Journal, recorded: Journal) -> FrozenScalar | None:
+    """The refusal for the first product of other sizes, whichever backend runs it."""
+    old = [size for size in primed.sizes if size.kind == "product"]
+    new = [size for size in recorded.sizes if size.kind == "product"]
+    if len(old) != len(new):
+        return None
+    for number, (before, now) in enumerate(zip(old, new, strict=True)):
+        if before.sizes != now.sizes:
+            return FrozenScalar(
+                f"product {number} was {before.name} in the priming pass and {now.name} in the "
+                "recorded one: every replay would have the recorded sizes",
+                now.where,
+                "make a step for each shape (ShapeKeyedSteps), or multiply the largest in each",
+                kernel="gemm",
+                parameter="sizes",
+                primed=before.sizes,
+                recorded=now.sizes,
+            )
     return None
 
 
@@ -81,4 +107,5 @@ def _refusal(
         parameter=what if parameter is None else parameter,
         primed=before,
         recorded=now,
+        stage=launch.stage,
     )

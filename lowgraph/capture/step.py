@@ -10,7 +10,8 @@ The first call runs `body(stream)` unrecorded: a real step, and the priming pass
 it, during which nothing runs, and launches what it recorded. From then on a call is one launch.
 A capture that fails is *refused*: its memory is given back, the reason is said once and counted,
 and that call runs the step eagerly instead, as priming for the next attempt; after `max_refusals`
-the step stops trying. What the body itself raises is not a refusal: it passes through.
+the step stops trying. So it is if another thread's window outlasts the patience of the capture lock
+(`capture.beside`). What the body itself raises is not a refusal: it passes through.
 
 `recapture()` records the step anew while its graph stays live.
 """
@@ -23,7 +24,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from types import TracebackType
 
-from lowgraph import counters, driver
+from lowgraph import driver
 from lowgraph.capture.graph import CapturedGraph
 from lowgraph.capture.interrupts import shielded
 from lowgraph.capture.passes import Body, StepPasses
@@ -31,9 +32,11 @@ from lowgraph.capture.phase import Move, Phase, PhaseMachine
 from lowgraph.capture.pin_set import Draws, PinSet
 from lowgraph.capture.pins import Input, Pin
 from lowgraph.capture.recapture import prime_again, record_again
+from lowgraph.capture.replay import first_launch, launched_again, replayer
 from lowgraph.capture.report import StepReport
 from lowgraph.errors import (
     CaptureFailed,
+    CaptureInProgress,
     CaptureRefused,
     ContextPoisoned,
     DriverError,
@@ -104,7 +107,7 @@ class GraphStep:
         self._replays = 0
         self._counts = StepReport(label, device.spec, why_no_graph="not recorded yet")
         counts, pinned = self._counts, self._pins
-        self._passes = StepPasses(body, stream, pool, library, mode, counts, pinned, journal)
+        self._passes = StepPasses(body, stream, pool, library, mode, counts, pinned, journal, say)
         if not graph:
             self._disable(why_off)
 
@@ -123,24 +126,29 @@ class GraphStep:
     def __call__(self) -> None:
         """Run the next step, by the graph once there is one; returns when it is enqueued.
 
-        Raises what the body or a pin raises, ContextPoisoned, and PhaseError on a closed step or
-        when called from its own body. A refusal is not raised: see `report()`. HostCallbackError
-        tells, once and before anything is launched, that a host call of an earlier step failed.
+        Raises what the body or a pin raises, ContextPoisoned, PhaseError on a closed step or when
+        called from its own body, CaptureInProgress beside another thread's window over the same
+        stream or pool, or a global one if no step ran before. A refusal is not raised: see
+        `report()`. HostCallbackError tells, once and before anything is launched, that a host call
+        of an earlier step failed.
         """
         if self._launch is None and not self._becomes_ready():
             return
         try:
             self._launch()  # type: ignore[misc]  # ready: not None
         except DriverError as error:
-            self._replay_refused(error)
-            self._run_without_graph()
-        else:
-            self._replays += 1
+            if self._failed_for_good(error) is not None:
+                self._run_without_graph()
+                return
+        self._replays += 1
 
     step = __call__
 
     def prime(self) -> None:
-        """Run one real step unrecorded, keeping every slice that it takes for the window."""
+        """Run one real step unrecorded, keeping every slice that it takes for the window.
+
+        Raises what the body raises, and CaptureInProgress if another window does not end.
+        """
         self._passes.refuse_nested("prime")
         self._machine.check(Move.PRIME)
         self._machine.go(Phase.PRIMING)
@@ -173,6 +181,10 @@ class GraphStep:
                 self._machine.go(Phase.INVALIDATED)
             self._refused(refusal)
             raise
+        except CaptureInProgress as error:
+            turned_away = self._passes.beside.give_up(error)
+            self._refused(turned_away)
+            raise turned_away from error
         except BaseException:
             if self.phase is Phase.CAPTURING:  # else a Ctrl-C was held until the graph was live
                 self._machine.go(Phase.INVALIDATED)
@@ -193,7 +205,9 @@ class GraphStep:
         try:
             launch()
         except DriverError as error:
-            raise self._replay_refused(error) from error
+            refusal = self._failed_for_good(error)
+            if refusal is not None:
+                raise refusal from error
         self._replays += 1
 
     def recapture(self, free_first: bool = False) -> bool:
@@ -205,8 +219,8 @@ class GraphStep:
         before anything else, for when two working sets do not fit.
 
         Returns whether the executable was updated. Raises CaptureRefused with the reason, what the
-        body raises, and PoolError: the graph from before is live and unchanged then, unless
-        free_first.
+        body raises, CaptureInProgress and PoolError: the graph from before is live and unchanged
+        then, unless free_first.
         """
         self._passes.refuse_nested("recapture")
         self._machine.check(Move.RECAPTURE)
@@ -293,10 +307,17 @@ class GraphStep:
 
     def _run_without_graph(self) -> None:
         """The step itself, as a priming pass while another attempt is to come."""
-        if self.phase is Phase.DISABLED:
-            self._passes.eager()
-        else:
+        passes = self._passes
+        if self.phase is Phase.DISABLED or passes.goes_on_beside():
+            passes.eager()
+            return
+        try:
             self.prime()
+        except CaptureInProgress as error:
+            if passes.body_began:  # the body's own: it passes through
+                raise
+            self._attempt_failed(passes.turned_away(error))
+            passes.eager()
 
     def _recaptured(self, before: CapturedGraph) -> bool:
         """Prime and record beside the live graph; returns whether its executable was updated."""
@@ -319,36 +340,16 @@ class GraphStep:
         self._graph = graph
         self._counts.why_no_graph = ""
         self._pins.attach(graph)
-        self._launch = self._first_launch
+        self._launch = partial(self._first_launch, graph)
 
-    def _launcher(self, graph: CapturedGraph) -> Callable[[], None]:
-        """What a replay calls: nothing is looked up, allocated or locked between it and the gate.
+    def _first_launch(self, graph: CapturedGraph) -> None:
+        self._counts.launches_replay_step = first_launch(graph, self._pins, self.stream)
+        self._launch = replayer(graph, self._pins if self._pinned else None, self.stream)
 
-        Measured by benchmarks/step_overhead.py.
-        """
-        launch = self._pinned_launch if self._pinned else graph.launch
-        calls_host = "host" in graph.census.types
-        return partial(self._launch_after_host_calls, launch) if calls_host else launch
-
-    def _launch_after_host_calls(self, launch: Callable[[], None]) -> None:
-        driver.callbacks.raise_pending(self.stream)
-        launch()
-
-    def _pinned_launch(self) -> None:
-        self._pins.before_replay()
-        assert self._graph is not None, "a replay has a graph"
-        self._graph.launch()
-
-    def _first_launch(self) -> None:
-        """The first replay of a recording: its launches are counted, the pins' apart."""
-        graph = self._graph
-        assert graph is not None, "a replay has a graph"
-        driver.callbacks.raise_pending(self.stream)  # of the unrecorded pass
-        self._pins.before_replay()
-        with counters.scope() as counts:
-            graph.launch()
-        self._counts.launches_replay_step = counts.launches + counts.graph_launches
-        self._launch = self._launcher(graph)
+    def _failed_for_good(self, error: DriverError) -> CaptureFailed | None:
+        """Launch again if only the thread's context was missing; else the refusal, counted."""
+        left = launched_again(error, self._launch, self._passes.pool.device)
+        return None if left is None else self._replay_refused(left)
 
     def _replay_refused(self, error: DriverError) -> CaptureFailed:
         """Count a replay that the driver refused; a poisoned context is raised as it is."""
@@ -364,6 +365,9 @@ class GraphStep:
     def _refused(self, refusal: CaptureRefused) -> None:
         """There is no graph, and why; too many of them, and there never will be."""
         self._machine.go(Phase.REFUSED)
+        self._attempt_failed(refusal)
+
+    def _attempt_failed(self, refusal: CaptureRefused) -> None:
         self._count_refusal(refusal)
         counts = self._counts
         counts.why_no_graph = str(refusal)
@@ -381,9 +385,12 @@ class GraphStep:
         self._counts.why_no_graph = why
 
     def _free_graph(self) -> None:
-        graph, self._graph, self._launch = self._graph, None, None
+        graph = self._graph
         try:
             if graph is not None:
                 graph.close()
-        except DriverError as error:
+        except (DriverError, CaptureInProgress) as error:
+            if graph is not None and not graph.closed:  # its turn did not come
+                raise
             self._passes.note(f"giving the graph back: {error}")
+        self._graph = self._launch = None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from lowgraph.stages import within
+
 __all__ = ["Suspect", "Suspects"]
 
 _KEPT = 1000  # a watchdog may poll for as long as the window is open
@@ -17,16 +19,21 @@ _TOLD = 8
 
 @dataclass(frozen=True)
 class Suspect:
-    """A driver call of another thread. where: file:line of its user's frame; code: its answer."""
+    """A driver call of another thread. code: its answer.
+
+    where: file:line of its user's frame; stage: that its thread was in, "" if none.
+    """
 
     thread: str
     op: str
     args: str
     code: int
     where: str
+    stage: str = ""
 
     def __str__(self) -> str:
-        return f"{self.thread}: {self.op}({self.args}) answered {self.code} ({self.where})"
+        called = f"{self.op}({self.args})"
+        return f"{self.thread}: {called} answered {self.code}{within(self.stage)} ({self.where})"
 
 
 class Suspects:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowgraph.capture.census import Census, judge
-from lowgraph.capture.journal import Journal
+from lowgraph.capture.journal import Call, Journal
 from lowgraph.capture.scalars import find_frozen
 from lowgraph.driver import codes
 from lowgraph.errors import CaptureFailed, CaptureRefused, ContextPoisoned, DriverError
+from lowgraph.stages import within
 
 __all__ = ["Evidence", "as_refusal", "verdict"]
 
@@ -87,10 +88,10 @@ def _failed_call(
     first = evidence.journal.first_failure
     if first is None and seen is None:
         return None
-    label, began_at = evidence.label, evidence.began_at
+    label, began_at, stage = evidence.label, evidence.began_at, ""
     if first is not None and first.code != _INVALIDATED:
         answer = f"answered {first.code} {codes.name_of(first.code)}"
-        told = f"call {first.index}: {first.op}({first.args}) {answer}"
+        told, stage = f"call {first.index}: {first.op}({first.args}) {answer}", first.stage
         later = "" if end_error is None else f"; then the end answered {end_error.code}"
         reason, where = f"in the window of {label!r} {told}{later}", first.where
         remedy = "" if first.op == "cuStreamBeginCapture" else _BAD_CALL
@@ -100,7 +101,7 @@ def _failed_call(
     else:
         ended = seen is not None and seen.code != _INVALIDATED
         reason, where, remedy = _from_outside(evidence, ended), began_at, _OUTSIDE
-    failure = CaptureFailed(reason, where, remedy)
+    failure = CaptureFailed(reason, where, remedy, stage=stage)
     failure.__cause__ = seen
     if remedy is _OUTSIDE:
         failure.suspects = evidence.journal.suspects.newest_first()
@@ -123,5 +124,9 @@ def _bracket(journal: Journal) -> str:
     if found is None:
         return ", after its last call"
     good, bad = found
-    before = f"after call {good.index}, {good.op} at {good.where}, and " if good else ""
-    return f", {before}before call {bad.index}, {bad.op} at {bad.where}"
+    before = f"after {_placed(good)}, and " if good else ""
+    return f", {before}before {_placed(bad)}"
+
+
+def _placed(call: Call) -> str:
+    return f"call {call.index}, {call.op} at {call.where}{within(call.stage)}"

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from lowgraph.driver.callers import requester
 from lowgraph.errors import CaptureInProgress, CaptureRefused
+from lowgraph.stages import current
 
 __all__ = [
     "LOCK",
@@ -78,6 +79,12 @@ class Recorder(Protocol):
         """A foreign library was called; it added `kernels` kernel nodes, None if not known.
 
         addresses: device memory that those kernels use.
+        """
+
+    def sized(self, kind: str, name: str, sizes: tuple[object, ...]) -> None:
+        """A "slice" of the pool was taken (sizes: bytes), or a "product" asked for (m, n, k ...).
+
+        sizes: what has to be the same in the pass that primes and the one that is recorded.
         """
 
     def refuse(self, error: CaptureRefused) -> None:
@@ -183,7 +190,8 @@ def set_recorder(recorder: Recorder | None) -> None:
 
 
 def refused(error: CaptureRefused) -> CaptureRefused:
-    """Tell the running pass of a refusal; returns it, to be raised."""
+    """Tell the running pass of a refusal, and it of the present stage; returns it, to be raised."""
+    error.stage = error.stage or current()
     if _recorder is not None:
         _recorder.refuse(error)
     return error
@@ -248,6 +256,10 @@ class CaptureLock:
                 return
             if seen is not None and seen is _window:
                 raise in_progress(what, seen, self.patience)
+
+    def attempt(self, seconds: float = 0.0) -> bool:
+        """Take the lock if it can be had within so many seconds; returns whether it was."""
+        return self._lock.acquire(timeout=seconds)
 
     def release(self) -> None:
         """Give the lock back."""

@@ -72,6 +72,11 @@ class Device(abc.ABC):
         """Make the device's context current in the calling thread (needed once a thread)."""
         gate.call(driver.cuCtxSetCurrent, self.context)
 
+    @staticmethod
+    def current_context() -> int:
+        """Return the context that is current in the calling thread, 0 if none is."""
+        return int(gate.call(driver.cuCtxGetCurrent))
+
     @abc.abstractmethod
     def fault_text(self) -> str:
         """Return what is known of the fault that poisoned the context, "" if nothing."""

@@ -204,7 +204,8 @@ class ExecUpdateRejected(LowgraphError):
     reason: "TOPOLOGY_CHANGED" and the like from the driver (code 910); "CLUSTER_CHANGED",
         "NODE_DISABLED" or "ORDER_UNKNOWN" where lowgraph knows better than to ask it.
     detail: what differs, in words. node: index of the node in the new recording, or None.
-    name: its kernel's name, or its type. where: file:line that issued it, "" if not known.
+    name: its kernel's name, or its type. where: file:line that issued it, stage: in which stage,
+        each "" if not known.
     changes: what differs as (what, old, new).
     """
 
@@ -216,6 +217,7 @@ class ExecUpdateRejected(LowgraphError):
         node: int | None = None,
         name: str = "",
         where: str = "",
+        stage: str = "",
         changes: tuple[tuple[str, str, str], ...] = (),
     ) -> None:
         super().__init__(reason, detail)
@@ -224,9 +226,11 @@ class ExecUpdateRejected(LowgraphError):
         self.node = node
         self.name = name
         self.where = where
+        self.stage = stage
         self.changes = changes
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         differs = "".join(f"; {what}: {old} -> {new}" for what, old, new in self.changes)
-        return f"{place}{self.reason}: {self.detail}{differs}"
+        stage = f" (stage {self.stage!r})" if self.stage else ""
+        return f"{place}{self.reason}{stage}: {self.detail}{differs}"

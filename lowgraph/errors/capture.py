@@ -6,18 +6,30 @@ from lowgraph.errors.base import LowgraphError
 
 
 class CaptureRefused(LowgraphError):
-    """A capture is refused. Attributes: reason, where (the user's file:line, or None), remedy."""
+    """A capture is refused.
 
-    def __init__(self, reason: str, where: str | None = None, remedy: str = "") -> None:
+    Attributes: reason, where (the user's file:line, or None), remedy; stage: that it happened in,
+    "" if none or not known; differs: where the recorded pass had by then met other sizes than its
+    priming pass, "" if it had not.
+    """
+
+    differs: str = ""
+
+    def __init__(
+        self, reason: str, where: str | None = None, remedy: str = "", *, stage: str = ""
+    ) -> None:
         super().__init__(reason, where, remedy)
         self.reason = reason
         self.where = where
         self.remedy = remedy
+        self.stage = stage
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f"; {self.remedy}" if self.remedy else ""
-        return f"{place}{self.reason}{advice}"
+        before = f". Up to there: {self.differs}" if self.differs else ""
+        stage = f" (stage {self.stage!r})" if self.stage else ""
+        return f"{place}{self.reason}{stage}{advice}{before}"
 
 
 class CaptureAllocationError(CaptureRefused):
@@ -78,8 +90,9 @@ class FrozenScalar(CaptureRefused):
         parameter: str = "",
         primed: object = None,
         recorded: object = None,
+        stage: str = "",
     ) -> None:
-        super().__init__(reason, where, remedy)
+        super().__init__(reason, where, remedy, stage=stage)
         self.kernel = kernel
         self.parameter = parameter
         self.primed = primed

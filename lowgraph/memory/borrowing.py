@@ -5,7 +5,6 @@ from __future__ import annotations
 from lowgraph.errors import WorkspaceInUse
 from lowgraph.memory.exclusive import Exclusive
 from lowgraph.memory.ledger import Held
-from lowgraph.memory.open_window import LOCK
 from lowgraph.memory.pass_pool import PassPool
 from lowgraph.memory.slices import Slice
 
@@ -20,7 +19,7 @@ class BorrowingPool(PassPool):
 
         What is returned keeps two streams from using it at once.
         """
-        with LOCK:
+        with self._lock:
             address = self._ledger.entry(piece).block.address
             return self._exclusives.setdefault(address, Exclusive(piece))
 
@@ -31,18 +30,24 @@ class BorrowingPool(PassPool):
 
     def holders(self, piece: Slice) -> list[str]:
         """Labels of the graphs that hold a slice's memory, sorted."""
-        with LOCK:
+        with self._lock:
             return self._ledger.labels(self._ledger.entry(piece))
 
     def borrowed(self, owner: object) -> tuple[Exclusive, ...]:
         """The exclusive slices that `owner` holds."""
-        with LOCK:
+        with self._lock:
             entries = [(one, self._ledger.held.get(at)) for at, one in self._exclusives.items()]
             return tuple(one for one, held in entries if held and owner in held.holders)
 
+    def held_by(self, owner: object) -> list[tuple[Slice, int, int]]:
+        """Of each block that `owner` holds its latest slice, its address and its bytes."""
+        with self._lock:
+            held = [held for held in self._ledger.held.values() if owner in held.holders]
+            return [(each.piece, each.block.address, each.block.nbytes) for each in held]
+
     def refuse_borrowed(self, piece: Slice) -> None:
         """Raise WorkspaceInUse, naming the graphs, if graphs borrow this slice."""
-        with LOCK:
+        with self._lock:
             self._refuse_borrowed(self._ledger.entry(piece))
 
     def _refuse_borrowed(self, held: Held) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lowgraph import driver
-from lowgraph.errors import PoolError
+from lowgraph.errors import OutOfMemory, PoolError
 from lowgraph.memory.exclusive import Exclusive
 from lowgraph.memory.free_list import Block
 from lowgraph.memory.ledger import Held, Ledger
-from lowgraph.memory.open_window import LOCK
+from lowgraph.memory.open_window import requester
 from lowgraph.memory.passes import Pass, PassKind, Primed
+from lowgraph.memory.pool_lock import PoolLock
 from lowgraph.memory.source import BlockSource
 from lowgraph.memory.stats import PassFigures
 
@@ -31,6 +32,7 @@ class PassPool:
     device: driver.Device
     poison: bool
     fill_stream: int | None
+    _lock: PoolLock
     _exclusives: dict[int, Exclusive]
     _source: BlockSource
     _ledger: Ledger
@@ -74,7 +76,7 @@ class PassPool:
         Call it right before the capture begins; `end_window` or `abort_window` must follow on the
         same thread. Other threads that want the pool wait until then.
         """
-        LOCK.acquire(f"the window of {label!r}")
+        self._lock.acquire(f"the window of {label!r}")
         try:
             self._refuse_closed("begin_window")
             if primed is not None:
@@ -83,8 +85,9 @@ class PassPool:
             before = self._source.free.blocks()
             window = self._enter(Pass(PassKind.WINDOW, label, object(), figures, before))
             window.sums_before = self._ledger.counts
+            self._lock.windowed = True
         except BaseException:
-            LOCK.release()
+            self._lock.release()
             raise
 
     def end_window(self, owner: object) -> PassFigures:
@@ -117,14 +120,40 @@ class PassPool:
         running = self._running()
         return running is not None and running.kind is PassKind.WINDOW
 
+    @property
+    def in_other_window(self) -> bool:
+        """Whether another thread has a window over this pool open."""
+        return self._lock.windowed and not self.in_window
+
     def release(self, owner: object) -> None:
         """`owner` holds nothing any more. The caller guarantees that its work is done."""
-        with LOCK:
+        with self._lock:
             self._ledger.release(owner)
             for exclusive in self._exclusives.values():
                 exclusive.left(owner)
 
     # ---- inside ----
+
+    def _grow_beside(self, wanted: str, nbytes: int) -> None:
+        """Put a block on the free list, beside another pool's window.
+
+        No lock is held meanwhile: in global mode the driver call waits for the window's end.
+        """
+        with self._lock:
+            fits = self._source.fits(nbytes)
+        if fits:
+            try:
+                address = self._source.ask(nbytes)
+            except OutOfMemory:
+                pass
+            else:
+                with self._lock:
+                    self._source.free.give(self._source.add(address, nbytes))
+                return
+        # What is free goes back to the driver first, behind the window.
+        with self._lock.with_capture_lock():
+            block = self._source.grow(nbytes, f"{wanted} asked for at {requester()}")
+            self._source.free.give(block)
 
     def _running(self) -> Pass | None:
         """The pass of this thread: what another thread takes meanwhile is no part of it."""
@@ -154,12 +183,14 @@ class PassPool:
 
     def _mark_free(self, block: Block, name: str) -> None:
         if self.fill_stream is not None:
+            # The padding behind a slice is filled too: its mark would call that a stray write.
+            self.device.annotate(block.address, block.nbytes, "gone", name)
             driver.memory.memset_d8_async(block.address, _NAN, block.nbytes, self.fill_stream)
         if self.poison:
             self.device.annotate(block.address, block.nbytes, "free", name)
 
     def _enter(self, running: Pass) -> Pass:
-        with LOCK:
+        with self._lock:
             self._refuse_closed("a pass")
             if self._pass is not None:
                 raise PoolError(
@@ -170,7 +201,7 @@ class PassPool:
             return running
 
     def _leave(self, running: Pass) -> None:
-        with LOCK:
+        with self._lock:
             for piece in running.outstanding():
                 self._retire(self._ledger.entry(piece), running)
             self._pass = None
@@ -186,7 +217,8 @@ class PassPool:
         for block in window.late if window is not None else ():
             self._mark_free(block, "freed in a window")
             self._source.free.give(block)
-        LOCK.release()
+        self._lock.windowed = False
+        self._lock.release()
 
     def _refuse_closed(self, call: str) -> None:
         if self._closed:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lowgraph.errors import CaptureAllocationError
+from lowgraph.memory import open_window
 from lowgraph.memory.free_list import Block, FreeList
 from lowgraph.memory.slices import Slice
 from lowgraph.memory.stats import PassFigures, counted, readable
@@ -88,6 +89,9 @@ class Pass:
         self._held += nbytes
         self._peak = max(self._peak, self._held)
         self._grown += nbytes if grown else 0
+        recorder = open_window.recorder()
+        if recorder is not None:
+            recorder.sized("slice", piece.name, (nbytes,))
 
     def gave(self, nbytes: int) -> None:
         """Count a slice given back."""

@@ -24,8 +24,9 @@ from lowgraph.memory import open_window
 from lowgraph.memory.borrowing import BorrowingPool
 from lowgraph.memory.free_list import Block, aligned
 from lowgraph.memory.ledger import Held, Ledger
-from lowgraph.memory.open_window import LOCK, requester
+from lowgraph.memory.open_window import requester
 from lowgraph.memory.passes import Pass, PassKind
+from lowgraph.memory.pool_lock import PoolLock
 from lowgraph.memory.slices import Slice, checked_shape
 from lowgraph.memory.source import BlockSource, Upstream
 from lowgraph.memory.staging import Staging
@@ -55,6 +56,7 @@ class PersistentPool(BorrowingPool):
         fill_stream: int | None = None,
         upstream: Upstream | None = None,
     ) -> None:
+        self._lock = PoolLock()
         self.device = device
         self.poison = poison
         self.fill_stream = fill_stream
@@ -86,20 +88,24 @@ class PersistentPool(BorrowingPool):
         if kind.hasobject:
             raise PoolError(f"slice {name!r}: {kind} elements are Python objects, not bytes")
         nbytes = aligned(math.prod(sizes) * kind.itemsize)
-        with LOCK:
-            self._refuse_closed("take")
-            running = None if lasting else self._running()
-            wanted = f"slice {name!r} ({kind.name} {list(sizes)})"
-            if lasting and self.in_window:
-                self._refuse_lasting(wanted)
-            block, grown = self._find(running, wanted, nbytes)
-            held = self._ledger.add(block, name, sizes, kind)
-            if running is not None:
-                running.took(held.piece, nbytes, grown)
-                if running.holder is not None:
-                    held.holders.add(running.holder)
-            self._annotate_live(held)
-            return held.piece
+        wanted = f"slice {name!r} ({kind.name} {list(sizes)})"
+        while True:
+            with self._lock:
+                self._refuse_closed("take")
+                running = None if lasting else self._running()
+                if lasting and self.in_window:
+                    self._refuse_lasting(wanted)
+                found = self._find(running, wanted, nbytes)
+                if found is not None:
+                    block, grown = found
+                    held = self._ledger.add(block, name, sizes, kind)
+                    if running is not None:
+                        running.took(held.piece, nbytes, grown)
+                        if running.holder is not None:
+                            held.holders.add(running.holder)
+                    self._annotate_live(held)
+                    return held.piece
+            self._grow_beside(wanted, nbytes)
 
     def give_back(self, piece: Slice) -> None:
         """Give a slice back: it ends; its memory stays with whoever else holds it.
@@ -109,7 +115,7 @@ class PersistentPool(BorrowingPool):
         """
         if piece.root is not piece:
             raise PoolError(f"{piece.name!r} is a part of {piece.root.name!r}: give that back")
-        with LOCK:
+        with self._lock:
             if not piece.alive:
                 raise PoolError(f"{piece!r} is given back a second time")
             held = self._ledger.entry(piece)
@@ -125,7 +131,7 @@ class PersistentPool(BorrowingPool):
 
     def who_owns(self, address: int) -> Slice | None:
         """The slice that covers a device address, also one given back whose block is still held."""
-        with LOCK:
+        with self._lock:
             return self._ledger.covering(address)
 
     def hold(self, piece: Slice, owner: object) -> None:
@@ -133,7 +139,7 @@ class PersistentPool(BorrowingPool):
 
         Giving the slice back meanwhile ends its name, not its memory.
         """
-        with LOCK:
+        with self._lock:
             self._ledger.entry(piece).holders.add(owner)
 
     def hold_addresses(self, addresses: Iterable[int], owner: object) -> tuple[int, ...]:
@@ -141,7 +147,7 @@ class PersistentPool(BorrowingPool):
 
         Returns those that lie in no slice and in no staging slot of this pool.
         """
-        with LOCK:
+        with self._lock:
             outside = self._ledger.hold_addresses(addresses, owner)
             return tuple(address for address in outside if not self.staging.covers(address))
 
@@ -149,17 +155,17 @@ class PersistentPool(BorrowingPool):
 
     def holdings(self) -> tuple[tuple[Slice, str, str, int], ...]:
         """Slice, kind ("slice", "graph", "primed"), name of its owner, bytes: all that is held."""
-        with LOCK:
+        with self._lock:
             return tuple(self._ledger.holdings())
 
     def retained(self, owner: object) -> int:
         """Bytes that `owner` keeps beyond the slices that live anyway."""
-        with LOCK:
+        with self._lock:
             return self._ledger.bytes_of(owner)
 
     def trim(self) -> int:
         """Give wholly free allocations back to the driver; returns bytes. Not inside a pass."""
-        with LOCK:
+        with self._lock.with_capture_lock():
             if self._pass is not None:
                 raise PoolError(f"trim inside a pass of {self._pass.label!r}: do it outside")
             return self._source.trim()
@@ -170,7 +176,7 @@ class PersistentPool(BorrowingPool):
         Raises PoolError while a graph holds memory or a pass is running, and the first DriverError
         of giving back, once all was tried.
         """
-        with LOCK:
+        with self._lock.with_capture_lock():
             if self._closed:
                 return
             users = {
@@ -188,7 +194,7 @@ class PersistentPool(BorrowingPool):
 
     def stats(self) -> PoolStats:
         """Figures of this moment."""
-        with LOCK:
+        with self._lock:
             source, ledger = self._source, self._ledger
             inside = self._pass.free_bytes if self._pass is not None else 0
             return PoolStats(
@@ -207,7 +213,7 @@ class PersistentPool(BorrowingPool):
 
     def free_blocks(self) -> tuple[Block, ...]:
         """The free list in address order: what an aborted window leaves as it was."""
-        with LOCK:
+        with self._lock:
             return self._source.free.blocks()
 
     # ---- inside ----
@@ -221,13 +227,18 @@ class PersistentPool(BorrowingPool):
         refusal = CaptureAllocationError(reason, requester(), "take it before the step")
         raise open_window.refused(refusal)
 
-    def _find(self, running: Pass | None, wanted: str, nbytes: int) -> tuple[Block, bool]:
-        """A block, and whether the driver provided it."""
+    def _find(self, running: Pass | None, wanted: str, nbytes: int) -> tuple[Block, bool] | None:
+        """A block, and whether the driver provided it; None if it must, and is not to be asked now.
+
+        Its call may wait for the capture lock: who has that may be waiting for this pool.
+        """
         free = self._source.free
         if running is None or running.kind is not PassKind.WINDOW:
             block = self._source.find(nbytes)
             if block is not None:
                 return block, False
+            if not self._lock.whole:
+                return None
             return self._source.grow(nbytes, f"{wanted} asked for at {requester()}"), True
         # Exact sizes first, so that no request splits the block that a later one was primed with.
         block = running.recycled.take_exact(nbytes) or free.take_exact(nbytes)

@@ -47,9 +47,9 @@ class BlockSource:
 
         Raises PoolError, saying what is held, when the limit or the device has no room left.
         """
-        if self.limit is not None and self.reserved + nbytes > self.limit:
+        if not self.fits(nbytes):
             self.trim()
-        if self.limit is not None and self.reserved + nbytes > self.limit:
+        if self.limit is not None and not self.fits(nbytes):
             raise PoolError(
                 f"{wanted_for} does not fit: the pool's limit is {readable(self.limit)}, "
                 f"{self._holdings()}. Raise the limit, or give slices back"
@@ -63,6 +63,21 @@ class BlockSource:
             return self._allocate(nbytes)
         except OutOfMemory as error:
             raise self._exhausted(wanted_for) from error
+
+    def fits(self, nbytes: int) -> bool:
+        """Whether the limit leaves room for an allocation."""
+        return self.limit is None or self.reserved + nbytes <= self.limit
+
+    def ask(self, nbytes: int) -> int:
+        """Address of a new allocation, which nothing here knows before `add`; needs no lock."""
+        return self._upstream.alloc(nbytes)
+
+    def add(self, address: int, nbytes: int) -> Block:
+        """Take over an allocation."""
+        self._segments[address] = nbytes
+        self.reserved += nbytes
+        self.allocs += 1
+        return Block(nbytes, address, address)
 
     def trim(self) -> int:
         """Give wholly free allocations back; returns their bytes."""
@@ -80,11 +95,7 @@ class BlockSource:
         do_all(partial(self._release, segment) for segment in list(self._segments))
 
     def _allocate(self, nbytes: int) -> Block:
-        address = self._upstream.alloc(nbytes)
-        self._segments[address] = nbytes
-        self.reserved += nbytes
-        self.allocs += 1
-        return Block(nbytes, address, address)
+        return self.add(self.ask(nbytes), nbytes)
 
     def _release(self, segment: int) -> None:
         self.reserved -= self._segments.pop(segment)

@@ -26,6 +26,8 @@ class Result:
     heldout_loss, bigram_loss: nats a byte; heldout: (step, loss) of every evaluation.
     captures, updates, replays, refusals: of the step's graph.
     launches_eager_step, launches_replay_step: driver launches of one step either way.
+    library_calls_eager_step: library calls beside those of an eager step, where it is not known how
+        many kernels they launch: a step without a graph on a GPU.
     nodes: nodes of the graph; 0 without one.
     pool_bytes, retained_bytes: held from the driver, and of that by the graph.
     step_us: mean of the steps after the first two (priming; recording), on the device's clock.
@@ -59,6 +61,7 @@ class Result:
     replays: int = 0
     refusals: int = 0
     launches_eager_step: int | None = None
+    library_calls_eager_step: int | None = None
     launches_replay_step: int | None = None
     nodes: int = 0
     pool_bytes: int = 0

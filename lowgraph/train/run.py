@@ -157,7 +157,8 @@ def _conclude(result: Result, trainer: Trainer) -> None:
     result.interrupted = trainer.interrupted
     result.graph = "on" if report.captures else f"off: {report.why_no_graph}"
     for name in ("captures", "updates", "replays", "refusals", "launches_eager_step",
-                 "launches_replay_step", "nodes", "pool_bytes", "retained_bytes"):  # fmt: skip
+                 "library_calls_eager_step", "launches_replay_step", "nodes", "pool_bytes",
+                 "retained_bytes"):  # fmt: skip
         setattr(result, name, getattr(report, name))
     if trainer.step_ms is not None:
         result.step_us = 1000 * trainer.step_ms

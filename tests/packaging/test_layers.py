@@ -8,7 +8,7 @@ from tests.packaging.tree import PACKAGE, ROOT, Import, files, imports
 
 # README draws the same picture. Within a layer the order is: left may not import right.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "specs", "counters", "_version"),
+    ("errors", "specs", "counters", "stages", "_version"),
     ("hostdev", "driver"),
     ("kernels", "memory", "blas"),
     ("capture", "ops", "interop"),
@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # A package may import these neighbours of its own layer, for the reason given.
 NEIGHBOURS = {
     ("specs", "errors"): "a shape that cannot be is a ConfigError",
+    ("stages", "errors"): "a name that cannot be is a ConfigError",
     ("driver", "hostdev"): "opening the host device loads its library before the first call",
     ("blas", "kernels"): "the host device's GEMM is one of the library's kernels",
     ("blas", "memory"): "the workspace is a slice of the pool",

@@ -51,6 +51,7 @@ def test_a_run_writes_all_it_is_asked_for(spec: str, text: Path, tmp_path: Path)
     assert (found["steps"], len(found["losses"])) == (8, 8)
     assert (found["loss_first"], found["loss_last"]) == (found["losses"][0], found["losses"][-1])
     assert (found["captures"], found["replays"], found["refusals"]) == (1, 7, 0)
+    assert found["library_calls_eager_step"] == 0 and "kernels by stage: " in done.stdout
     assert [step for step, _ in found["heldout"]] == [4, 8]
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in folder.iterdir()] == ["checkpoint.safetensors"]

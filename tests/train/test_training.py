@@ -83,6 +83,10 @@ def test_the_report_counts_one_capture_and_the_replays(device: Device, corpus: C
     assert (report.eager_steps, report.replays) == (1, 11)
     assert report.launches_replay_step == 1
     assert report.nodes >= report.launches_eager_step > 20
+    layers = ("embedding", "attention", "mlp", "head")
+    model = [f"{way}/{layer}" for way in ("forward", "backward") for layer in layers]
+    assert sorted(report.stages) == sorted([*model, "batch", "loss", "optimizer", "bookkeeping"])
+    assert sum(report.stages.values()) == report.kernels and report.library_calls_eager_step == 0
     assert 0 < report.retained_bytes < report.pool_bytes
 
 
