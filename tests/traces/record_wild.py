@@ -4,8 +4,8 @@
     python tests/traces/record_wild.py compare A.json.gz B.json.gz
 
 A recording is one gzipped JSON object: gpu, driver, sequences: {seed: [[step, code, [capture status
-of streams s, t, u, b], extra], ...]}. Sequences run in processes of 50, so that one that ends its
-process, or takes longer than a minute, is left out by number and the others are kept.
+of streams s, t, u, b], extra], ...]}, fatal: [step]. Sequences run in processes of 50, so that one
+that ends its process, or takes longer than a minute, is left out and its last step is in `fatal`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tests.traces.world import STREAM_NAMES, World, module_image
 Calls = list[list[Any]]
 CHUNK = 50
 CHUNK_SECONDS = 60
+_TRYING = "trying "
 NOT_READY = 600  # whether work in flight is done is not the rules' business
 
 
@@ -43,6 +44,7 @@ def answers(device: Device, image: bytes, seed: int) -> Calls:
     calls: Calls = []
     try:
         for step in scenario.steps:
+            print(f"{_TRYING}{seed}: {step}", flush=True)
             code: int | str
             try:
                 code, extra = perform(world, step)
@@ -79,8 +81,8 @@ def first_difference(left: Calls, right: Calls) -> int | None:
     return next((place for place, (one, other) in enumerate(pairs) if one != other), None)
 
 
-def _chunk(device: str, first: int, count: int) -> dict[str, Calls]:
-    """The seeds' answers, from a process of their own that prints one a line."""
+def _chunk(device: str, first: int, count: int) -> tuple[dict[str, Calls], str]:
+    """The seeds' answers, from a process of its own that prints one a line; its last step."""
     command = [sys.executable, __file__, "chunk", "--device", device, str(first), str(count)]
     found: dict[str, Calls] = {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -89,23 +91,28 @@ def _chunk(device: str, first: int, count: int) -> dict[str, Calls]:
         except subprocess.TimeoutExpired:
             process.kill()
             out, _ = process.communicate()
+    last = ""
     for line in out.splitlines():
-        if line.startswith("{") and line.endswith("}"):
+        if line.startswith(_TRYING):
+            last = line.removeprefix(_TRYING)
+        elif line.startswith("{") and line.endswith("}"):
             found.update(json.loads(line))
-    return found
+    return found, last
 
 
-def _whole_chunk(device: str, first: int, count: int) -> dict[str, Calls]:
-    """`_chunk`, started again behind each sequence that ended its process."""
+def _whole_chunk(device: str, first: int, count: int) -> tuple[dict[str, Calls], list[str]]:
+    """`_chunk`, started again behind each sequence that ended its process; those with the step."""
     found: dict[str, Calls] = {}
+    fatal = []
     seed = first
     while seed < first + count:
-        found |= _chunk(device, seed, first + count - seed)
+        more, last = _chunk(device, seed, first + count - seed)
+        found |= more
         done = max((int(key) for key in found), default=first - 1)
         if done + 1 < first + count:
-            print(f"seed {done + 1} did not end by itself; left out", file=sys.stderr, flush=True)
+            fatal.append(last)
         seed = max(done + 2, seed + 1)
-    return found
+    return found, fatal
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -116,12 +123,16 @@ def _run(options: argparse.Namespace) -> int:
             several.submit(_whole_chunk, options.device, start, min(CHUNK, end - start))
             for start in starts
         ]
-        sequences = {seed: calls for job in jobs for seed, calls in job.result().items()}
+        results = [job.result() for job in jobs]
+    sequences = {seed: calls for found, _ in results for seed, calls in found.items()}
+    fatal = [step for _, steps in results for step in steps]
     device = open_device(options.device)
-    recording = {"gpu": device.title, "driver": device.driver_version, "sequences": sequences}
+    recording = {"gpu": device.title, "driver": device.driver_version, "fatal": fatal} | {
+        "sequences": sequences
+    }
     data = gzip.compress(json.dumps(recording, separators=(",", ":")).encode(), mtime=0)
     options.out.write_bytes(data)
-    print(f"{len(sequences)} of {options.count} sequences -> {options.out}")
+    print(f"{len(sequences)} of {options.count} sequences, {len(fatal)} fatal -> {options.out}")
     return 0
 
 
