@@ -107,8 +107,12 @@ class Window:
 
     def _refuse_blocking(self) -> None:
         special = SPECIAL_STREAMS.get(self.stream)
-        if special is None and not driver.stream.is_blocking(self.stream):
-            return
+        if special is None:
+            # cuStreamGetFlags of a stream that captures breaks that capture, from any thread (900).
+            if driver.stream.capture_status(self.stream) != "none":
+                return  # somebody else's: its turn does not come, or the begin answers 401
+            if not driver.stream.is_blocking(self.stream):
+                return
         what = special or f"stream {self.stream:#x}, a blocking stream"
         raise BlockingCaptureStream(
             f"{self.label!r} would capture on {what}: any work of any thread on the legacy stream "

@@ -48,7 +48,10 @@ def wait_event(stream: int, event: int) -> None:
 
 
 def flags(stream: int) -> int:
-    """Return the stream's creation flags (cuStreamGetFlags); bit 0 set: non-blocking."""
+    """Return the stream's creation flags (cuStreamGetFlags); bit 0 set: non-blocking.
+
+    Of a stream that captures it answers 900 and breaks that capture, whichever thread asks.
+    """
     return int(gate.call(driver.cuStreamGetFlags, stream))
 
 
