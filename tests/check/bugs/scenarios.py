@@ -1,0 +1,15 @@
+"""All scenarios by name."""
+
+from __future__ import annotations
+
+from tests.check.bugs import (  # noqa: F401  each enters its scenarios
+    scenarios_elements,
+    scenarios_layers,
+    scenarios_nodes,
+    scenarios_own,
+    scenarios_products,
+    scenarios_state,
+)
+from tests.check.bugs.registry import SCENARIOS
+
+__all__ = ["SCENARIOS"]

@@ -1,0 +1,202 @@
+"""Scenarios of layer normalisation, cross-entropy, embedding and attention."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowgraph.ops.shapes import ceil_div, quads, row_chunks
+from tests.check.bugs.bench import Array, Bench, Buffer, Check
+from tests.check.bugs.registry import close, scenario
+from tests.ops import twins
+from tests.ops.compare import normal, wide
+
+ROWS, COLUMNS = 33, 37  # three blocks of 16 rows, the last with one
+EPSILON = 1e-5
+
+
+@scenario
+def layernorm_forward(bench: Bench, fault: str) -> list[Check]:
+    x, weight, bias = normal(0, ROWS, COLUMNS), normal(1, COLUMNS), normal(2, COLUMNS)
+    y = bench.empty((ROWS, COLUMNS), name="y")
+    mean, rstd = bench.empty(ROWS, name="mean"), bench.empty(ROWS, name="rstd")
+    inputs = [bench.put(x, "x"), bench.put(weight, "weight"), bench.put(bias, "bias")]
+    kernel = bench.kernel("layernorm.cu", "layernorm_forward")
+    outputs = [y, mean, rstd]
+    kernel(bench.stream, ceil_div(ROWS, 16), 128, *outputs, *inputs, ROWS, COLUMNS, EPSILON)
+    want = twins.layernorm_forward(*wide(x, weight, bias), EPSILON)
+    return close(bench, y=(y, want[0]), mean=(mean, want[1]), rstd=(rstd, want[2]))
+
+
+def _statistics(bench: Bench, x: Array) -> list[Buffer]:
+    exact = x.astype(np.float64)
+    rstd = 1 / np.sqrt(exact.var(axis=1) + EPSILON)
+    return [bench.put(exact.mean(axis=1).astype(np.float32), "mean"),
+            bench.put(rstd.astype(np.float32), "rstd")]  # fmt: skip
+
+
+@scenario
+def layernorm_backward(bench: Bench, fault: str) -> list[Check]:
+    dy, x, weight = normal(0, ROWS, COLUMNS), normal(1, ROWS, COLUMNS), normal(2, COLUMNS)
+    dx = bench.empty((ROWS, COLUMNS), name="dx")
+    inputs = [bench.put(dy, "dy"), bench.put(x, "x"), bench.put(weight, "weight")]
+    kernel, statistics = bench.kernel("layernorm.cu", "layernorm_backward"), _statistics(bench, x)
+    kernel(bench.stream, ceil_div(ROWS, 16), 128, dx, *inputs, *statistics, ROWS, COLUMNS, 0)
+    return close(bench, dx=(dx, twins.layernorm_backward(*wide(dy, x, weight), EPSILON)[0]))
+
+
+@scenario
+def layernorm_parameters(bench: Bench, fault: str) -> list[Check]:
+    """Fault: the gradients are added to memory that nobody set to zero."""
+    columns = 261
+    dy, x, weight = normal(0, ROWS, columns), normal(1, ROWS, columns), np.ones(columns, np.float32)
+    chunks, chunk_rows = row_chunks(ROWS)
+    partial = bench.empty((chunks, 2, columns), name="partial")
+    dweight, dbias = bench.empty(columns, name="dweight"), bench.empty(columns, name="dbias")
+    bench.kernel("layernorm.cu", "layernorm_backward_partial")(
+        bench.stream, (ceil_div(columns, 256), chunks), 64, partial,
+        bench.put(dy, "dy"), bench.put(x, "x"), *_statistics(bench, x), ROWS, columns, chunk_rows,
+    )  # fmt: skip
+    bench.kernel("layernorm.cu", "layernorm_backward_final")(
+        bench.stream, ceil_div(columns, 64), 64,
+        dweight, dbias, partial, chunks, columns, int(fault == "added to what is there"),
+    )  # fmt: skip
+    _, *want = twins.layernorm_backward(*wide(dy, x, weight), EPSILON)
+    return close(bench, dweight=(dweight, want[0]), dbias=(dbias, want[1]))
+
+
+@scenario
+def cross_entropy(bench: Bench, fault: str) -> list[Check]:
+    """Fault: a target of -1, another library's mark for "ignore", in the first row."""
+    logits = normal(0, ROWS, COLUMNS)
+    targets = np.random.default_rng(1).integers(0, COLUMNS, ROWS).astype(np.int32)
+    given = targets.copy()
+    given[0] = -1 if fault == "ignored target" else targets[0]
+    loss = bench.empty(ROWS, name="row_loss")
+    inputs = [bench.put(logits, "logits"), bench.put(given, "targets")]
+    kernel = bench.kernel("cross_entropy.cu", "cross_entropy_forward")
+    kernel(bench.stream, ceil_div(ROWS, 16), 128, loss, *inputs, ROWS, COLUMNS)
+    return close(bench, row_loss=(loss, twins.cross_entropy_forward(*wide(logits), targets)))
+
+
+@scenario
+def cross_entropy_both(bench: Bench, fault: str) -> list[Check]:
+    logits = normal(0, ROWS, COLUMNS)
+    targets = np.random.default_rng(1).integers(0, COLUMNS, ROWS).astype(np.int32)
+    loss, dlogits = bench.empty(ROWS, name="row_loss"), bench.put(logits, "logits")
+    kernel = bench.kernel("cross_entropy.cu", "cross_entropy_forward_backward")
+    device_targets = bench.put(targets, "targets")
+    grid = ceil_div(ROWS, 16)
+    kernel(bench.stream, grid, 128, loss, dlogits, device_targets, ROWS, COLUMNS, 0.25)
+    exact = logits.astype(np.float64)
+    want = twins.cross_entropy_backward(exact, targets, 0.25)
+    losses = twins.cross_entropy_forward(exact, targets)
+    return close(bench, row_loss=(loss, losses), dlogits=(dlogits, want))
+
+
+def _mean(bench: Bench, rows: int, fault: str = "") -> list[Check]:
+    losses, loss = normal(0, rows, mean=1.0), bench.empty(1, name="loss")
+    answer = np.zeros(1, np.float32)
+    target = answer.ctypes.data if fault == "host scalar" else loss.address
+    kernel, data = bench.kernel("cross_entropy.cu", "mean_loss"), bench.put(losses, "row_loss")
+    kernel(bench.stream, 1, 64, target, data, rows)
+    bench.sync()
+    got = answer if fault == "host scalar" else bench.get(loss)
+    return [Check("loss", got, losses.astype(np.float64).mean(keepdims=True), 1e-6)]
+
+
+@scenario
+def mean_loss(bench: Bench, fault: str) -> list[Check]:
+    """Fault: the result is to go into a scalar of NumPy's."""
+    return _mean(bench, 257, fault)
+
+
+@scenario
+def mean_loss_few(bench: Bench, fault: str) -> list[Check]:
+    """Fewer rows than threads."""
+    return _mean(bench, 33)
+
+
+BATCH, LENGTH, WIDTH, VOCABULARY = 2, 33, 13, 35
+
+
+@scenario
+def embedding(bench: Bench, fault: str) -> list[Check]:
+    """Fault: the last token is as large as the vocabulary."""
+    tokens = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH, LENGTH)).astype(np.int32)
+    given = tokens.copy()
+    given[-1, -1] = VOCABULARY if fault == "token past the end" else tokens[-1, -1]
+    table, position = normal(0, VOCABULARY, WIDTH), normal(1, LENGTH, WIDTH)
+    x = bench.empty((BATCH, LENGTH, WIDTH), name="x")
+    inputs = [bench.put(given, "tokens"), bench.put(table, "table"), bench.put(position, "pos")]
+    kernel = bench.kernel("embedding.cu", "embedding_forward")
+    grid = ceil_div(BATCH * LENGTH * quads(WIDTH), 128)
+    kernel(bench.stream, grid, 128, x, *inputs, BATCH, LENGTH, WIDTH)
+    return close(bench, x=(x, twins.embedding_forward(tokens, *wide(table, position))))
+
+
+@scenario
+def embedding_backward(bench: Bench, fault: str) -> list[Check]:
+    tokens = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH, LENGTH)).astype(np.int32)
+    dx = normal(1, BATCH, LENGTH, WIDTH)
+    dtoken, dposition = bench.empty((VOCABULARY, WIDTH)), bench.empty((LENGTH, WIDTH))
+    places, begin = bench.empty(BATCH * LENGTH, np.int32), bench.empty(VOCABULARY + 1, np.int32)
+    device_tokens, device_dx = bench.put(tokens, "tokens"), bench.put(dx, "dx")
+    bench.kernel("embedding.cu", "embedding_places")(
+        bench.stream, ceil_div(VOCABULARY, 32), 32, places, begin, device_tokens,
+        BATCH * LENGTH, VOCABULARY,
+    )  # fmt: skip
+    bench.kernel("embedding.cu", "embedding_backward_token")(
+        bench.stream, ceil_div(VOCABULARY * quads(WIDTH), 128), 128,
+        dtoken, device_dx, places, begin, VOCABULARY, WIDTH, 0,
+    )  # fmt: skip
+    bench.kernel("embedding.cu", "embedding_backward_position")(
+        bench.stream, ceil_div(LENGTH * quads(WIDTH), 128), 128,
+        dposition, device_dx, BATCH, LENGTH, WIDTH, 0,
+    )  # fmt: skip
+    want = twins.embedding_backward(dx.astype(np.float64), tokens, VOCABULARY)
+    return close(bench, dtoken=(dtoken, want[0]), dposition=(dposition, want[1]))
+
+
+HEADS, HEAD = 2, 16
+
+
+def _attention(bench: Bench, length: int) -> list[Check]:
+    qkv = normal(0, 1, length, 3 * HEADS * HEAD)
+    out, lse = bench.empty((1, length, HEADS * HEAD), name="out"), bench.empty((1, HEADS, length))
+    kernel = bench.kernel("attention.cu", "attention_forward", HEAD_SIZE=HEAD)
+    grid = (ceil_div(length, 64), HEADS, 1)
+    kernel(bench.stream, grid, 64, out, lse, bench.put(qkv, "qkv"), length, HEAD**-0.5)
+    want, want_lse = twins.attention_forward(qkv.astype(np.float64), HEADS)
+    return close(bench, out=(out, want), lse=(lse, want_lse))
+
+
+@scenario
+def attention(bench: Bench, fault: str) -> list[Check]:
+    return _attention(bench, 70)
+
+
+@scenario
+def attention_short(bench: Bench, fault: str) -> list[Check]:
+    """A sequence that does not fill a tile."""
+    return _attention(bench, 29)
+
+
+@scenario
+def attention_backward(bench: Bench, fault: str) -> list[Check]:
+    length, channels = 70, HEADS * HEAD
+    qkv, dout = normal(0, 1, length, 3 * channels), normal(1, 1, length, channels)
+    exact = qkv.astype(np.float64)
+    out, lse = (part.astype(np.float32) for part in twins.attention_forward(exact, HEADS))
+    dqkv, delta = bench.empty(qkv.shape, name="dqkv"), bench.empty(lse.shape, name="delta")
+    device_qkv, device_dout = bench.put(qkv, "qkv"), bench.put(dout, "dout")
+    device_out, device_lse = bench.put(out, "out"), bench.put(lse, "lse")
+    grid, scale = (ceil_div(length, 64), HEADS, 1), HEAD**-0.5
+    query = bench.kernel("attention.cu", "attention_backward_query", HEAD_SIZE=HEAD)
+    key = bench.kernel("attention.cu", "attention_backward_key", HEAD_SIZE=HEAD)
+    inputs = [device_dout, device_qkv, device_out, device_lse]
+    query(bench.stream, grid, 64, dqkv, delta, *inputs, length, scale)
+    inputs.remove(device_out)
+    key(bench.stream, grid, 64, dqkv, delta, *inputs, length, scale)
+    return close(
+        bench, dqkv=(dqkv, twins.attention_backward(dout.astype(np.float64), exact, HEADS))
+    )

@@ -1,0 +1,125 @@
+"""Scenarios of what carries a run from step to step: control, AdamW, batches, the loss ring."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from lowgraph.ops.control import control_bytes, new_control, read_control
+from lowgraph.ops.loss_ring import RECORD_DTYPE
+from lowgraph.ops.shapes import ceil_div
+from tests.check.bugs.bench import Array, Bench, Buffer, Check
+from tests.check.bugs.registry import close, scenario
+from tests.ops import twins
+from tests.ops.compare import normal, wide
+
+SETTINGS = {"total_steps": 100, "warmup_steps": 10, "lr_max": 1e-3}
+
+
+def _control(bench: Bench, step: int = 1, seed: int = 0) -> Buffer:
+    """A control block at `step`, advanced on the device."""
+    block = bench.put(control_bytes(new_control(**SETTINGS, seed=seed, step=step - 1)), "control")
+    bench.kernel("control.cu", "control_advance")(bench.stream, 1, 1, block)
+    return block
+
+
+@scenario
+def control_advance(bench: Bench, fault: str) -> list[Check]:
+    """Faults: the block lies 4 bytes off, behind a float; it is an array of NumPy's."""
+    data = control_bytes(new_control(**SETTINGS))
+    packed = np.concatenate([np.zeros(8, np.uint8), data, np.zeros(9, np.uint8)])
+    buffer, offset = bench.empty(packed.size, np.uint8, "arena"), 8
+    if fault == "packed behind a float":
+        packed, offset = np.roll(packed, -4), 4
+    bench.write(buffer, packed)
+    address = buffer.address + offset
+    if fault == "host struct":
+        address = packed.ctypes.data + offset
+    bench.kernel("control.cu", "control_advance")(bench.stream, 1, 1, address)
+    after = packed if fault == "host struct" else bench.get(buffer)
+    bench.sync()
+    block = read_control(after[offset : offset + data.size].copy())
+    return [Check("step", np.array([block["step"]]), np.array([1])),
+            Check("lr", np.array([block["lr"]]), np.array([1e-4]), 1e-6)]  # fmt: skip
+
+
+@scenario
+def adamw(bench: Bench, fault: str) -> list[Check]:
+    """Fault: the moments are not set to zero before the first step."""
+    n, n_decay = 1157, 601
+    param, grad = normal(0, n), normal(1, n)
+    device_param, device_grad = bench.put(param, "param"), bench.put(grad, "grad")
+    if fault == "moments not zeroed":
+        m, v = bench.empty(n, name="m"), bench.empty(n, name="v")
+    else:
+        m, v = bench.put(np.zeros(n, np.float32), "m"), bench.put(np.zeros(n, np.float32), "v")
+    kernel, block = bench.kernel("adamw.cu", "adamw"), _control(bench)
+    state = [device_param, m, v]
+    kernel(bench.stream, ceil_div(n, 512), 128, *state, device_grad, block, n_decay, n)
+    zero = np.zeros(n)
+    want = twins.adamw(
+        *wide(param), zero, zero, *wide(grad), lr=1e-4, beta1=0.9, beta2=0.999, epsilon=1e-8,
+        weight_decay=0.01, step=1, n_decay=n_decay,
+    )  # fmt: skip
+    return close(bench, param=(device_param, want[0]), m=(m, want[1]), v=(v, want[2]))
+
+
+def _corpus(size: int) -> Array:
+    return np.random.default_rng(3).integers(0, 256, size, np.uint8)
+
+
+@scenario
+def batch_gather(bench: Bench, fault: str) -> list[Check]:
+    batch, length, size, seed, step = 3, 129, 300, 5, 7
+    corpus = _corpus(size)
+    tokens, targets = (bench.empty((batch, length), np.int32, name) for name in ("tokens", "next"))
+    bench.kernel("batch.cu", "batch_gather")(
+        bench.stream, (ceil_div(length, 128), batch), 128,
+        tokens, targets, bench.put(corpus, "corpus"), _control(bench, step, seed),
+        size, batch, length,
+    )  # fmt: skip
+    draws = [twins.philox((step, 0, b, 0), (seed, 0)) for b in range(batch)]
+    starts = [(draw[1] << 32 | draw[0]) % (size - length) for draw in draws]
+    return _windows(bench, tokens, targets, corpus, starts)
+
+
+@scenario
+def batch_windows(bench: Bench, fault: str) -> list[Check]:
+    """Fault: the last target is the byte after the corpus."""
+    batch, length, size = 2, 129, 265
+    corpus, first = _corpus(size), 7 if fault == "window too late" else 6
+    tokens, targets = (bench.empty((batch, length), np.int32, name) for name in ("tokens", "next"))
+    grid = (ceil_div(length, 128), batch)
+    kernel = bench.kernel("batch.cu", "batch_windows")
+    data = bench.put(corpus, "corpus")
+    kernel(bench.stream, grid, 128, tokens, targets, data, first, batch, length)
+    padded = np.append(corpus, np.uint8(0))
+    return _windows(bench, tokens, targets, padded, [first, first + length])
+
+
+def _windows(
+    bench: Bench, tokens: Buffer, targets: Buffer, corpus: Array, starts: list[int]
+) -> list[Check]:
+    length = tokens.shape[1]
+    want = np.array([corpus[start : start + length] for start in starts], np.int64)
+    after = np.array([corpus[start + 1 : start + 1 + length] for start in starts], np.int64)
+    return [Check("tokens", bench.get(tokens), want), Check("targets", bench.get(targets), after)]
+
+
+@scenario
+def loss_ring(bench: Bench, fault: str) -> list[Check]:
+    """Five slots and the fifth step. Fault: the ring is a plain array of NumPy's."""
+    slots, step = 5, 5
+    records, address = bench.pinned(slots, RECORD_DTYPE)
+    if fault == "plain array":
+        records = np.zeros(slots, RECORD_DTYPE)
+        address = records.ctypes.data
+    ctypes.memset(records.ctypes.data, 0xFF, records.nbytes)
+    loss, control = bench.put(np.array([2.5], np.float32), "loss"), _control(bench, step)
+    kernel = bench.kernel("loss_ring.cu", "loss_ring_write")
+    kernel(bench.stream, 1, 1, address, loss, control, slots)
+    bench.sync()
+    found = records[step % slots]
+    return [Check("step", np.array([found["step"]]), np.array([step])),
+            Check("loss", np.array([found["loss"]]), np.array([2.5]))]  # fmt: skip
