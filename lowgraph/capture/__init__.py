@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowgraph.capture.census import Census
+from lowgraph.capture.conditional import Conditional
 from lowgraph.capture.graph import CapturedGraph, drain_dropped
 from lowgraph.capture.host_calls import HostCall, raise_pending
 from lowgraph.capture.journal import Journal
@@ -19,6 +20,7 @@ from lowgraph.capture.window import Window
 __all__ = [
     "CapturedGraph",
     "Census",
+    "Conditional",
     "CopyIn",
     "ForeignMemory",
     "GraphStep",

@@ -10,7 +10,14 @@ from lowgraph.capture.node_params import Contents
 from lowgraph.driver.graph import UpdateResult
 from lowgraph.errors import DriverError, ExecUpdateRejected
 
-__all__ = ["cluster_changed", "explain", "failed_call", "node_disabled", "order_unknown"]
+__all__ = [
+    "cluster_changed",
+    "explain",
+    "failed_call",
+    "has_bodies",
+    "node_disabled",
+    "order_unknown",
+]
 
 Change = tuple[str, str, str]
 
@@ -49,6 +56,15 @@ def cluster_changed(old: Contents, new: Contents, place: int) -> ExecUpdateRejec
     return ExecUpdateRejected(
         "CLUSTER_CHANGED", detail, node=place, name=now.name, where=now.where, changes=(change,)
     )
+
+
+def has_bodies(old: Contents, new: Contents) -> ExecUpdateRejected:
+    """The rejection for graphs with conditional nodes, whose bodies we cannot compare."""
+    detail = (
+        f"the recordings have {len(old.bodies)} and {len(new.bodies)} bodies of conditionals: each "
+        "has conditions of its own, and a kernel in a body would keep its old cluster size untold"
+    )
+    return ExecUpdateRejected("CONDITIONAL_BODIES", detail)
 
 
 def node_disabled(old: Contents) -> ExecUpdateRejected:

@@ -64,6 +64,7 @@ class Journal:
         self.refusals: list[CaptureRefused] = []
         self._refused_at: list[int] = []  # for each refusal, the number of calls before it
         self._full = detail == "full"
+        self.placed = (0, False)  # see `place`
         self._thread = threading.get_ident()
         self._thread_name = threading.current_thread().name
         self._names: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by function
@@ -159,7 +160,8 @@ class Journal:
         if self._full or _failed(op, code):
             where = open_window.requester()
             text = pending[0].name if pending is not None else _arguments(args)
-            self.calls.append(Call(index, op, text, code, where, self._thread_name))
+            name, body = self._thread_name, self.placed[0]
+            self.calls.append(Call(index, op, text, code, where, name, body))
         if op == _LAUNCH:
             self._pending = None
             if code == 0:
@@ -185,6 +187,10 @@ class Journal:
         self.refusals.append(error)
         self._refused_at.append(self.total)
 
+    def place(self, body: int, aside: bool) -> None:
+        """See `driver.captures.Recorder`."""
+        self.placed = body, aside
+
     def _launched(
         self,
         index: int,
@@ -206,9 +212,8 @@ class Journal:
         else:
             name = gate.function_names.get(function, hex(function))
         sizes = _sizes(args[0])
-        self.launches.append(
-            LaunchRecord(index, name, function, stream, scalars, pointers, where, signature, sizes)
-        )
+        told = index, name, function, stream, scalars, pointers, where, signature, sizes
+        self.launches.append(LaunchRecord(*told, *self.placed))
 
     def _names_of(self, kernel: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The kernel's parameters that are passed by value, and those that are addresses."""

@@ -91,11 +91,13 @@ class Contents:
     """The nodes of one recorded graph. Nothing is read before it is asked for.
 
     graph: its handle, alive for as long as this is used. journal: of the window that recorded it.
+    bodies: graphs of its conditional nodes, whose nodes are no part of the record.
     """
 
-    def __init__(self, graph: int, journal: Journal) -> None:
+    def __init__(self, graph: int, journal: Journal, bodies: tuple[int, ...] = ()) -> None:
         self.graph = graph
         self.journal = journal
+        self.bodies = bodies
         self._records: dict[int, NodeRecord] = {}
         self._packs: dict[tuple[int, str], Packed] = {}
 
@@ -151,9 +153,10 @@ class Contents:
         """What issued each node, by index: the k-th launch of a function is its k-th node."""
         launches: dict[object, deque[LaunchRecord | Call]] = defaultdict(deque)
         for launch in self.journal.launches:
-            launches[launch.function].append(launch)
+            if not launch.body:
+                launches[launch.function].append(launch)
         for call in self.journal.calls:
-            if call.code == 0 and call.op in _ISSUED_BY:
+            if call.code == 0 and not call.body and call.op in _ISSUED_BY:
                 launches[_ISSUED_BY[call.op]].append(call)
         found: dict[int, LaunchRecord | Call] = {}
         for index, kind in enumerate(self.kinds):

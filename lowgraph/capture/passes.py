@@ -121,7 +121,7 @@ class StepPasses:
                 self._run_body()
             assert window.recording is not None, "a window that raised nothing has a recording"
             recording = window.recording
-            self.pins.judge(Contents(recording.graph, recording.journal))
+            self.pins.judge(Contents(recording.graph, recording.journal, recording.bodies))
             yield recording
         except BaseException:
             window.discard()
@@ -161,6 +161,7 @@ class StepPasses:
         counts.window = recording.figures
         counts.nodes, counts.kernels = census.nodes, census.kernels
         counts.nodes_by_type = dict(census.types)
+        counts.nodes_in_bodies = sum(census.in_bodies.values())
         counts.unowned = len(recording.unowned)
         counts.launches_eager_step = len(primed.launches) + journal.library_kernels
         if not same_launches(primed, journal):

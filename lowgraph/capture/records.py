@@ -14,7 +14,8 @@ __all__ = ["Call", "LaunchRecord", "LibraryCall"]
 class Call:
     """One driver call, not to be changed.
 
-    args: readable text. code: the CUresult. where: the user's file:line.
+    args: readable text. code: the CUresult. where: the user's file:line. body: number of the
+    conditional body it went into, 0 for the graph itself, -1 for any in an unrecorded pass.
     """
 
     index: int
@@ -23,6 +24,7 @@ class Call:
     code: int
     where: str
     thread: str
+    body: int = 0
 
     def __str__(self) -> str:
         return f"{self.where}: {self.op}({self.args}) answered {self.code}"
@@ -33,7 +35,8 @@ class LaunchRecord:
     """One kernel launch, not to be changed: scalars and pointers (addresses) by name, in order.
 
     index: its place among the journal's calls. signature: the kernel's, None if not ours. sizes:
-    grid, block, dynamic shared bytes.
+    grid, block, dynamic shared bytes. body: as of a Call. aside: it has no twin in the other kind
+    of pass (steering a loop, a repetition of its body).
     """
 
     index: int
@@ -45,6 +48,8 @@ class LaunchRecord:
     where: str
     signature: Signature | None = None
     sizes: tuple[Any, ...] = ()
+    body: int = 0
+    aside: bool = False
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ class StepReport:
         step gave back.
     refusals: attempts refused, with the first reason, and how often each was given.
     launches_eager_step: kernels of one eager step, library kernels included; launches_replay_step:
-        launches of one replay, counted at the gate. kernels, nodes: in the graph.
+        launches of one replay, counted at the gate. nodes: of the graph; nodes_in_bodies: of its
+        conditionals; kernels: among both.
     inputs: declared ones, checked at each replay. pins, pin_launches: those that may move, and the
         launches that they add to a replay; pin_prices: of each by name.
     draws: counters, four random numbers each, that a step takes of each random state by name.
@@ -62,6 +63,7 @@ class StepReport:
     kernels: int = 0
     nodes: int = 0
     nodes_by_type: dict[str, int] = field(default_factory=dict)
+    nodes_in_bodies: int = 0
     inputs: int = 0
     pins: int = 0
     pin_launches: int = 0
@@ -96,6 +98,7 @@ class StepReport:
     def text(self) -> str:
         """The report for people, one figure group a line."""
         told = self.first_refusal in self.why_no_graph  # also when there was none
+        bodies = f" and {self.nodes_in_bodies} in bodies" if self.nodes_in_bodies else ""
         lines = [
             f"{self.label} on {self.device}: {self.phase}"
             + (f" (no graph: {self.why_no_graph})" if self.why_no_graph else ""),
@@ -107,7 +110,7 @@ class StepReport:
             + (f"; last: {self.last_rejection}" if self.last_rejection else ""),
             f"  launches: {self.launches_eager_step} in an eager step, "
             f"{self.launches_replay_step} in a replay",
-            f"  graph: {counted(self.nodes, 'node')}, kernels among them: {self.kernels}",
+            f"  graph: {counted(self.nodes, 'node')}{bodies}, kernels among them: {self.kernels}",
             f"  pins {self.pins} (launches a replay: {self.pin_launches})",
             *(f"    {name}: {price}" for name, price in self.pin_prices.items()),
             *(f"  {name}: {counted(draws, 'draw')} a replay" for name, draws in self.draws.items()),

@@ -22,18 +22,37 @@ _SIZE_REMEDY = "launch what the largest step needs, and read the size on the dev
 
 def same_launches(primed: Journal, recorded: Journal) -> bool:
     """Whether both passes launched the same kernels in the same order."""
-    ours = [launch.function for launch in primed.launches]
-    return ours == [launch.function for launch in recorded.launches]
+    return all(_pairs(primed, recorded, inside) is not None for inside in (False, True))
+
+
+def _pairs(
+    primed: Journal, recorded: Journal, inside: bool
+) -> list[tuple[LaunchRecord, LaunchRecord]] | None:
+    """Launches inside of conditionals' bodies, or outside, in pairs; None if they are others."""
+    ours, theirs = (
+        [one for one in journal.launches if not one.aside and bool(one.body) == inside]
+        for journal in (primed, recorded)
+    )
+    if [launch.function for launch in ours] != [launch.function for launch in theirs]:
+        return None
+    return list(zip(ours, theirs, strict=True))
 
 
 def find_frozen(primed: Journal, recorded: Journal) -> FrozenScalar | None:
     """The refusal for the first scalar that differs; None when none does.
 
     Launches are compared in pairs; passes that launched different kernels cannot be, and are not.
+    An unrecorded pass may not have come to a body: those are apart from the others.
     """
-    if not same_launches(primed, recorded):
-        return None
-    for number, (old, new) in enumerate(zip(primed.launches, recorded.launches, strict=True)):
+    for inside in (False, True):
+        found = _first_frozen(_pairs(primed, recorded, inside) or [])
+        if found is not None:
+            return found
+    return None
+
+
+def _first_frozen(pairs: list[tuple[LaunchRecord, LaunchRecord]]) -> FrozenScalar | None:
+    for number, (old, new) in enumerate(pairs):
         for label, size, now in zip(_SIZES, old.sizes, new.sizes, strict=False):
             if size != now:
                 return _refusal(number, new, f"the {label}", None, size, now)
