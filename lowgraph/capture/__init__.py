@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowgraph.capture.buffers import HeldBuffer
 from lowgraph.capture.census import Census
+from lowgraph.capture.conditional import Conditional
 from lowgraph.capture.graph import CapturedGraph, drain_dropped
 from lowgraph.capture.host_calls import HostCall, raise_pending
 from lowgraph.capture.journal import Journal
@@ -20,6 +21,7 @@ from lowgraph.capture.window import Window
 __all__ = [
     "CapturedGraph",
     "Census",
+    "Conditional",
     "CopyIn",
     "ForeignMemory",
     "GraphStep",

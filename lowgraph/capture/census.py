@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from lowgraph.capture.journal import Journal, LaunchRecord
 from lowgraph.driver import graph as graphs
@@ -17,11 +18,16 @@ _MEMORY_NODES = ("mem_alloc", "mem_free")
 
 @dataclass(frozen=True)
 class Census:
-    """Nodes of a graph. types: number of nodes by type. functions: of the kernel nodes."""
+    """Nodes of a graph. types: number of nodes by type. functions: of the kernel nodes.
+
+    in_bodies: number of nodes by type in the bodies of its conditional nodes, which `functions` has
+    too, each once.
+    """
 
     nodes: int
     types: dict[str, int]
     functions: tuple[int, ...]
+    in_bodies: dict[str, int] = field(default_factory=dict)
 
     @property
     def kernels(self) -> int:
@@ -30,15 +36,29 @@ class Census:
 
     def text(self) -> str:
         """One line: "12 nodes (10 kernel, 2 memset)"."""
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.types.items()))
-        return f"{self.nodes} nodes ({kinds})" if kinds else "0 nodes"
+        inner = sum(self.in_bodies.values())
+        bodies = f", {inner} more in bodies ({_counted(self.in_bodies)})" if inner else ""
+        return f"{self.nodes} nodes ({_counted(self.types)}){bodies}" if self.types else "0 nodes"
 
 
-def take_census(graph: int) -> Census:
-    """Count a graph's nodes (cuGraphGetNodes, cuGraphNodeGetType, cuGraphKernelNodeGetParams)."""
+def _counted(types: dict[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(types.items()))
+
+
+def take_census(graph: int, bodies: Sequence[int] = ()) -> Census:
+    """Count a graph's nodes (cuGraphGetNodes, cuGraphNodeGetType, cuGraphKernelNodeGetParams).
+
+    bodies: graphs of its conditional nodes, which the driver does not tell afterwards.
+    """
     kinds = [(node, graphs.node_type(node)) for node in graphs.nodes(graph)]
-    functions = tuple(graphs.function_of(node) for node, kind in kinds if kind == "kernel")
-    return Census(len(kinds), dict(Counter(kind for _, kind in kinds)), functions)
+    inner = [(node, graphs.node_type(node)) for body in bodies for node in graphs.nodes(body)]
+    both = [*kinds, *inner]
+    functions = tuple(graphs.function_of(node) for node, kind in both if kind == "kernel")
+    return Census(len(kinds), _by_type(kinds), functions, _by_type(inner))
+
+
+def _by_type(kinds: list[tuple[int, str]]) -> dict[str, int]:
+    return dict(Counter(kind for _, kind in kinds))
 
 
 def judge(census: Census, journal: Journal, label: str, began_at: str) -> CaptureRefused | None:

@@ -10,7 +10,14 @@ from lowgraph.capture.node_params import Contents, NodeRecord
 from lowgraph.driver.graph import UpdateResult
 from lowgraph.errors import DriverError, ExecUpdateRejected
 
-__all__ = ["cluster_changed", "explain", "failed_call", "node_disabled", "order_unknown"]
+__all__ = [
+    "cluster_changed",
+    "explain",
+    "failed_call",
+    "has_bodies",
+    "node_disabled",
+    "order_unknown",
+]
 
 Change = tuple[str, str, str]
 
@@ -45,6 +52,15 @@ def cluster_changed(old: Contents, new: Contents, place: int) -> ExecUpdateRejec
     )
     change = "cluster", f"{old.record(place).cluster}", f"{now.cluster}"
     return _rejected("CLUSTER_CHANGED", detail, now, (change,))
+
+
+def has_bodies(old: Contents, new: Contents) -> ExecUpdateRejected:
+    """The rejection for graphs with conditional nodes, whose bodies we cannot compare."""
+    detail = (
+        f"the recordings have {len(old.bodies)} and {len(new.bodies)} bodies of conditionals: each "
+        "has conditions of its own, and a kernel in a body would keep its old cluster size untold"
+    )
+    return ExecUpdateRejected("CONDITIONAL_BODIES", detail)
 
 
 def node_disabled(old: Contents) -> ExecUpdateRejected:

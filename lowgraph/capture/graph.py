@@ -52,7 +52,8 @@ class CapturedGraph:
         self.stream = recording.stream
         self._handles: GraphHandles | None = None
         self._launching = False
-        self._origin = Contents(recording.graph, recording.journal)  # names the executable's nodes
+        # It names the executable's nodes.
+        self._origin = Contents(recording.graph, recording.journal, recording.bodies)
         self._adopt(recording, self._origin)
         self._paired = True
         handles = GraphHandles(recording.graph, recording.stream, recording.owner, pool)
@@ -111,7 +112,7 @@ class CapturedGraph:
         """
         handles = self._live("updated")
         self.release_replaced()
-        new = Contents(recording.graph, recording.journal)
+        new = Contents(recording.graph, recording.journal, recording.bodies)
         self._paired = update_executable(handles.executable, self._contents, new) and self._paired
         recording.owner.adopted = True
         handles.replace(recording.graph, recording.owner)

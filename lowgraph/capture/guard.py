@@ -9,10 +9,12 @@ a node that reads that address again. Other threads are judged by other_threads.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lowgraph import driver
-from lowgraph.capture import other_threads
+from lowgraph.capture import body_rules, other_threads
 from lowgraph.capture.forks import ForkTracker
 from lowgraph.capture.stream_calls import AT_ONCE, HOST_ADDRESSES, described, stream_of
 from lowgraph.driver import gate
@@ -93,7 +95,8 @@ class WindowGuard:
     """The gate's `guard` while a window is open: called with each driver call before it is made.
 
     Other threads are checked from the first call on, the window's own while `armed`: its begin and
-    its end are calls that it would refuse. `forks` follows the streams that are in the capture.
+    its end are calls that it would refuse. `forks` follows the streams that are in the capture;
+    while the body of a conditional is recorded, those of the body's.
     """
 
     def __init__(self, window: OpenWindow) -> None:
@@ -101,19 +104,24 @@ class WindowGuard:
         self.label = window.label
         self.forks = ForkTracker(window.stream)
         self.armed = False
+        self._body: body_rules.OpenBody | None = None
+        self._outer: list[ForkTracker] = []  # of the captures around an open body
         self._window = window
         self._thread = threading.get_ident()
 
     def __call__(self, op: str, args: tuple[Any, ...]) -> None:
         """Raise a CaptureRefused that names the user's line, or let the call pass."""
         if threading.get_ident() != self._thread:
-            other_threads.check(op, args, self._window, self.forks)
+            for forks in (*self._outer, self.forks):
+                other_threads.check(op, args, self._window, forks)
             following = gate.guard
             if following is not None and following is not self:  # the next window opened meanwhile
                 following(op, args)
         elif self.armed:
             stream = stream_of(op, args)
-            error = self._judge(op, args) if stream is None else self._sent(op, args, stream)
+            error = self._breach(op, args)
+            if error is None:
+                error = self._judge(op, args) if stream is None else self._sent(op, args, stream)
             if error is not None:
                 raise open_window.refused(error)
             self.forks.follow(op, args, stream)
@@ -121,6 +129,28 @@ class WindowGuard:
     def let_others_finish(self) -> None:
         """Call it once the guard stands, before the begin."""
         other_threads.let_finish(self._window, self.forks)
+
+    @contextmanager
+    def disarmed(self) -> Iterator[None]:
+        """Let the window's own calls pass that it refuses of others."""
+        before, self.armed = self.armed, False
+        try:
+            yield
+        finally:
+            self.armed = before
+
+    @contextmanager
+    def inside(self, body: body_rules.OpenBody, stream: int) -> Iterator[None]:
+        """Guard the body of a conditional that `stream` is recording."""
+        around, self._body = self._body, body
+        self._outer.append(self.forks)
+        self.forks = ForkTracker(stream)
+        try:
+            yield
+        finally:
+            inner, self._body, self.forks = self.forks, around, self._outer.pop()
+            # A wait for one of its events would break the capture around it.
+            self.forks.outside.update(dict.fromkeys(inner.events, f"the {body.label}"))
 
     def check_forks(self) -> None:
         """Tell the journal of forks that are still open; call it right before the end."""
@@ -137,6 +167,13 @@ class WindowGuard:
         )
         error.forks = tuple(forks)
         open_window.refused(error)
+
+    def _breach(self, op: str, args: tuple[Any, ...]) -> CaptureRefused | None:
+        """What has its place in a window and not in the body of a conditional."""
+        body, outer = self._body, self._outer
+        if body is None:
+            return None
+        return body_rules.misplaced(body, outer, op, args) or body_rules.judge(body, op, args)
 
     def _judge(self, op: str, args: tuple[Any, ...]) -> CaptureRefused | None:
         if op == "cuStreamWaitEvent":
@@ -176,10 +213,9 @@ class WindowGuard:
 
     def _pageable(self, op: str, args: tuple[Any, ...]) -> CaptureRefused | None:
         for place in HOST_ADDRESSES[op]:
-            pointer, nbytes = _address(args[place]), int(args[2])
-            if pointer is None or _is_pageable(pointer, nbytes):
+            if body_rules.is_pageable_at(args[place], int(args[2])):
                 return PageableHostMemory(
-                    f"{op} in the capture window of {self.label!r} names {nbytes} bytes of "
+                    f"{op} in the capture window of {self.label!r} names {int(args[2])} bytes of "
                     "pageable host memory: every replay would use that address again, whatever "
                     "is there by then",
                     open_window.requester(),
@@ -213,19 +249,3 @@ class WindowGuard:
             open_window.requester(),
             "make the stream with driver.stream.create(), which is non-blocking",
         )
-
-
-def _address(given: Any) -> int | None:
-    """An address as an integer; None for a Python buffer, which is pageable."""
-    try:
-        return int(given)
-    except (TypeError, ValueError):
-        return None
-
-
-def _is_pageable(pointer: int, nbytes: int) -> bool:
-    # In relaxed mode no call is unsafe (facts), so asking the driver cannot break the capture.
-    if driver.memory.is_pinned_here(pointer, nbytes):
-        return False
-    with driver.stream.relaxed():
-        return driver.memory.is_pageable(pointer)

@@ -66,6 +66,7 @@ class Journal:
         self.refusals: list[CaptureRefused] = []
         self._refused_at: list[int] = []  # for each refusal, the number of calls before it
         self._full = detail == "full"
+        self.placed = (0, False)  # see `place`
         self._thread = threading.get_ident()
         self._thread_name = threading.current_thread().name
         self._names: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by function
@@ -161,7 +162,8 @@ class Journal:
         if self._full or _failed(op, code):
             where = open_window.requester()
             text = pending[0].name if pending is not None else _arguments(args)
-            self.calls.append(Call(index, op, text, code, where, self._thread_name, current()))
+            told = index, op, text, code, where, self._thread_name, current(), self.placed[0]
+            self.calls.append(Call(*told))
         if op == _LAUNCH:
             self._pending = None
             if code == 0:
@@ -195,6 +197,10 @@ class Journal:
         self.refusals.append(error)
         self._refused_at.append(self.total)
 
+    def place(self, body: int, aside: bool) -> None:
+        """See `driver.captures.Recorder`."""
+        self.placed = body, aside
+
     def _launched(
         self,
         index: int,
@@ -215,12 +221,9 @@ class Journal:
             name = kernel.name
         else:
             name = gate.function_names.get(function, hex(function))
-        self.launches.append(
-            LaunchRecord(
-                index, name, function, stream, scalars, pointers, where, signature,
-                _sizes(args[0]), current(),
-            )
-        )  # fmt: skip
+        sizes = _sizes(args[0])
+        told = index, name, function, stream, scalars, pointers, where, signature, sizes, current()
+        self.launches.append(LaunchRecord(*told, *self.placed))
 
     def _names_of(self, kernel: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The kernel's parameters that are passed by value, and those that are addresses."""

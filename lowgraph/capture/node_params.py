@@ -95,11 +95,13 @@ class Contents:
     """The nodes of one recorded graph. Nothing is read before it is asked for.
 
     graph: its handle, alive for as long as this is used. journal: of the window that recorded it.
+    bodies: graphs of its conditional nodes, whose nodes are no part of the record.
     """
 
-    def __init__(self, graph: int, journal: Journal) -> None:
+    def __init__(self, graph: int, journal: Journal, bodies: tuple[int, ...] = ()) -> None:
         self.graph = graph
         self.journal = journal
+        self.bodies = bodies
         self._records: dict[int, NodeRecord] = {}
         self._packs: dict[tuple[int, str], Packed] = {}
 
@@ -159,9 +161,10 @@ class Contents:
         """
         launches: dict[object, deque[LaunchRecord | Call]] = defaultdict(deque)
         for launch in self.journal.launches:
-            launches[launch.function].append(launch)
+            if not launch.body:
+                launches[launch.function].append(launch)
         for call in self.journal.calls:
-            if call.code == 0 and call.op in _ISSUED_BY:
+            if call.code == 0 and not call.body and call.op in _ISSUED_BY:
                 launches[_ISSUED_BY[call.op]].append(call)
         found: dict[int, Origin] = {}
         for index, kind in enumerate(self.kinds):

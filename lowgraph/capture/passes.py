@@ -150,7 +150,7 @@ class StepPasses:
                 self._run_body()
             assert window.recording is not None, "a window that raised nothing has a recording"
             recording = window.recording
-            contents = Contents(recording.graph, recording.journal)
+            contents = Contents(recording.graph, recording.journal, recording.bodies)
             self.pins.judge(contents)
             self._warnings.tell(self.pins.warnings(contents))
             yield recording
@@ -195,8 +195,14 @@ class StepPasses:
         counts.window = recording.figures
         counts.nodes, counts.kernels = census.nodes, census.kernels
         counts.nodes_by_type = dict(census.types)
+        counts.nodes_in_bodies = sum(census.in_bodies.values())
         counts.unowned = len(recording.unowned)
         counts.count_launches(primed.launches, journal.library)
         counts.count_stages(journal.launches, journal.library)
         if self._warnings.compare(primed, journal) and not same_launches(primed, journal):
             self.note("kernels were recorded in another order than primed: scalars not compared")
+        if not same_launches(primed, journal, inside=True):
+            self.note(
+                "the priming pass did not come to the same bodies of conditionals, or as often: "
+                "scalars were not compared there"
+            )

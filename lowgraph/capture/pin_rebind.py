@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lowgraph import driver
 from lowgraph.capture.node_params import Contents, NodeRecord
 from lowgraph.capture.pinned_memory import Place
 from lowgraph.capture.pins import Rebind
@@ -66,6 +67,10 @@ def find_holders(contents: Contents, pin: Rebind, place: Place) -> list[Holder]:
                     found.append(Holder(index, param.name, address - place.address))
         if held:
             raise _unreachable(record, pin)
+    for body in contents.bodies:
+        if any(_inside(place, word) for word in _words_of_body(body)):
+            reason = f"a conditional's body holds the address of rebind pin {pin.name!r}, where it"
+            raise CaptureRefused(f"{reason} cannot be set", None, _ADVICE)
     for call in contents.journal.library:
         if any(_inside(place, address) for address in call.addresses):
             reason = f"{call.name} holds the address of rebind pin {pin.name!r}, where it cannot be"
@@ -102,6 +107,21 @@ def _copied(record: NodeRecord) -> tuple[int, ...]:
     if isinstance(params, CopyParams):
         return params.to, params.source
     return (params.address,) if isinstance(params, FillParams) else ()
+
+
+def _words_of_body(body: int) -> list[int]:
+    """Every number in a body that may be an address; the record of nodes has none of them."""
+    found: list[int] = []
+    for node in driver.graph.nodes(body):
+        kind = driver.graph.node_type(node)
+        if kind == "kernel":
+            found += [w for arg in driver.graph.kernel_params(node).args for w in _words(arg)]
+        elif kind == "memset":
+            found.append(driver.node.fill_params(node).address)
+        elif kind == "memcpy":
+            copy = driver.node.copy_params(node)
+            found += [copy.to, copy.source]
+    return found
 
 
 def _words(value: bytes) -> list[int]:

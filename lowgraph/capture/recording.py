@@ -38,7 +38,8 @@ class Owner:
 class Recording:
     """A captured graph that stood every check: its handle, what it holds, and who holds memory.
 
-    unowned: addresses that its kernels were given and that no slice of the pool covers.
+    unowned: addresses that its kernels were given and that no slice of the pool covers. bodies:
+    graphs of its conditional nodes, those inside of others too.
     """
 
     graph: int
@@ -49,3 +50,4 @@ class Recording:
     figures: PassFigures
     owner: Owner
     unowned: tuple[int, ...]
+    bodies: tuple[int, ...] = ()

@@ -18,7 +18,8 @@ __all__ = ["Call", "LaunchRecord", "LibraryCall", "Sized"]
 class Call:
     """One driver call, not to be changed.
 
-    args: readable text. code: the CUresult. where: the user's file:line.
+    args: readable text. code: the CUresult. where: the user's file:line. body: number of the
+    conditional body it went into, 0 for the graph itself, -1 for any in an unrecorded pass.
     """
 
     index: int
@@ -28,6 +29,7 @@ class Call:
     where: str
     thread: str
     stage: str = ""
+    body: int = 0
 
     def __str__(self) -> str:
         called = f"{self.op}({self.args})"
@@ -39,7 +41,8 @@ class LaunchRecord:
     """One kernel launch, not to be changed: scalars and pointers (addresses) by name, in order.
 
     index: its place among the journal's calls. signature: the kernel's, None if not ours. sizes:
-    grid, block, dynamic shared bytes.
+    grid, block, dynamic shared bytes. body: as of a Call. aside: it has no twin in the other kind
+    of pass (steering a loop, a repetition of its body).
     """
 
     index: int
@@ -52,6 +55,8 @@ class LaunchRecord:
     signature: Signature | None = None
     sizes: tuple[Any, ...] = ()
     stage: str = ""
+    body: int = 0
+    aside: bool = False
 
 
 @dataclass(frozen=True)

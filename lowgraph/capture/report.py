@@ -37,7 +37,8 @@ class StepReport:
     launches_eager_step: kernels of one eager step, those of libraries included where they could be
         counted; library_calls_eager_step: library calls where they could not, which only a capture
         can do, so it is 0 once the step was recorded. launches_replay_step: launches of one replay,
-        counted at the gate. kernels, nodes: in the graph.
+        counted at the gate. nodes: of the graph; nodes_in_bodies: of its conditionals; kernels:
+        among both.
     stages: kernels of the latest recording by the stage that launched them ("" outside of any);
         empty if it names none.
     inputs: declared ones, checked at each replay. pins, pin_launches: those that may move, and the
@@ -72,6 +73,7 @@ class StepReport:
     nodes: int = 0
     nodes_by_type: dict[str, int] = field(default_factory=dict)
     stages: dict[str, int] = field(default_factory=dict)
+    nodes_in_bodies: int = 0
     inputs: int = 0
     pins: int = 0
     pin_launches: int = 0
@@ -142,6 +144,7 @@ class StepReport:
     def text(self) -> str:
         """The report for people, one figure group a line."""
         told = self.first_refusal in self.why_no_graph  # also when there was none
+        bodies = f" and {self.nodes_in_bodies} in bodies" if self.nodes_in_bodies else ""
         lines = [
             f"{self.label} on {self.device}: {self.phase}"
             + (f" (no graph: {self.why_no_graph})" if self.why_no_graph else ""),
@@ -152,7 +155,7 @@ class StepReport:
             + "".join(f", {reason} {count}" for reason, count in self.rejections.items())
             + (f"; last: {self.last_rejection}" if self.last_rejection else ""),
             self._launches_text(),
-            f"  graph: {counted(self.nodes, 'node')}, kernels among them: {self.kernels}",
+            f"  graph: {counted(self.nodes, 'node')}{bodies}, kernels among them: {self.kernels}",
             *self._stages_text(),
             f"  pins {self.pins} (launches a replay: {self.pin_launches})",
             *(f"    {name}: {price}" for name, price in self.pin_prices.items()),

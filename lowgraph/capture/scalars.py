@@ -20,24 +20,42 @@ _SIZES = ("grid", "block", "dynamic shared memory")
 _SIZE_REMEDY = "launch what the largest step needs, and read the size on the device"
 
 
-def same_launches(primed: Journal, recorded: Journal) -> bool:
-    """Whether both passes launched the same kernels in the same order."""
-    ours = [launch.function for launch in primed.launches]
-    return ours == [launch.function for launch in recorded.launches]
+def same_launches(primed: Journal, recorded: Journal, inside: bool = False) -> bool:
+    """Whether both passes launched the same kernels in the same order.
+
+    inside: those in bodies of conditionals, which an unrecorded pass may not have come to.
+    """
+    return _pairs(primed, recorded, inside) is not None
+
+
+def _pairs(
+    primed: Journal, recorded: Journal, inside: bool
+) -> list[tuple[LaunchRecord, LaunchRecord]] | None:
+    """Launches inside of conditionals' bodies, or outside, in pairs; None if they are others."""
+    ours, theirs = (
+        [one for one in journal.launches if not one.aside and bool(one.body) == inside]
+        for journal in (primed, recorded)
+    )
+    if [launch.function for launch in ours] != [launch.function for launch in theirs]:
+        return None
+    return list(zip(ours, theirs, strict=True))
 
 
 def find_frozen(primed: Journal, recorded: Journal) -> FrozenScalar | None:
     """The refusal for the first scalar that differs; None when none does.
 
     Products are compared in pairs, and so are launches; passes of different kernels, or of more
-    products, cannot be, and are not: see `shape_set`.
+    products, cannot be, and are not: see `shape_set`. An unrecorded pass may not have come to a
+    body: those are apart from the others.
     """
-    product = _find_product(primed, recorded)
-    if product is not None:
-        return product
-    if not same_launches(primed, recorded):
-        return None
-    for number, (old, new) in enumerate(zip(primed.launches, recorded.launches, strict=True)):
+    found = _find_product(primed, recorded)
+    for inside in (False, True):
+        found = found or _first_frozen(_pairs(primed, recorded, inside) or [])
+    return found
+
+
+def _first_frozen(pairs: list[tuple[LaunchRecord, LaunchRecord]]) -> FrozenScalar | None:
+    for number, (old, new) in enumerate(pairs):
         for label, size, now in zip(_SIZES, old.sizes, new.sizes, strict=False):
             if size != now:
                 return _refusal(number, new, f"the {label}", None, size, now)

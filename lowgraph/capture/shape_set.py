@@ -128,6 +128,8 @@ def _entries(journal: Journal) -> list[_Entry]:
     entries: list[_Entry] = []
     sizes = deque(journal.sizes)
     for number, launch in enumerate(journal.launches):
+        if launch.aside or launch.body:  # an unrecorded pass may not have come to a body
+            continue
         while sizes and sizes[0].after <= number:
             entries.append(_of_size(sizes.popleft()))
         entries.append(_of_launch(number, launch))

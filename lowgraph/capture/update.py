@@ -1,8 +1,9 @@
 """Giving a live executable what a second recording holds, or saying why that cannot be.
 
-cuGraphExecUpdate is asked first, with three exceptions, in which it would succeed and be wrong or
+cuGraphExecUpdate is asked first, with four exceptions, in which it would succeed and be wrong or
 not be told apart from wrong: a kernel's cluster size that differs (it keeps the old one: measured),
-disabled nodes, and cluster sizes in graphs that we cannot pair node by node.
+disabled nodes, cluster sizes in graphs that we cannot pair node by node, and conditionals, whose
+bodies we cannot pair.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def update_executable(executable: int, old: Contents, new: Contents) -> bool:
 
 
 def _not_to_ask(old: Contents, new: Contents, paired: bool) -> ExecUpdateRejected | None:
+    if old.bodies or new.bodies:
+        return explain_update.has_bodies(old, new)
     if old.disabled:
         return explain_update.node_disabled(old)
     if len(old.nodes) != len(new.nodes) or old.kinds != new.kinds:

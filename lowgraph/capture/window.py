@@ -18,6 +18,7 @@ from types import TracebackType
 
 from lowgraph import driver
 from lowgraph.capture import census as census_of
+from lowgraph.capture.bodies import Bodies, Body
 from lowgraph.capture.census import Census
 from lowgraph.capture.guard import SPECIAL_STREAMS, WindowGuard
 from lowgraph.capture.interrupts import Shield
@@ -72,6 +73,7 @@ class Window:
         self._listening: Listeners = (None, None, None)
         self._guard: WindowGuard | None = None
         self._outer_guard: gate.Guard | None = None
+        self._bodies: list[Body] = []
         self._owner = Owner(label)
 
     # ---- in ----
@@ -140,6 +142,8 @@ class Window:
         self._undo.append("journal")
         # Before the begin, so that no call of another thread falls between the two.
         self._outer_guard, self._guard = gate.guard, WindowGuard(opened)
+        opened.bodies = bodies = Bodies(self._guard, self.journal, self.mode)
+        self._bodies = bodies.recorded
         self._undo.append("guard")
         gate.guard = self._guard
         self._guard.let_others_finish()
@@ -228,7 +232,7 @@ class Window:
     ) -> BaseException | None:
         """Judge the graph; keep memory and recording, or give memory back and drop the graph."""
         try:
-            census = census_of.take_census(graph) if graph else None
+            census = census_of.take_census(graph, self._body_graphs()) if graph else None
             refusal = verdict(
                 Evidence(
                     self.label, self._began_at, self.journal, self._primed_journal, self._forked()
@@ -245,6 +249,9 @@ class Window:
             self._drop(graph)
         return refusal
 
+    def _body_graphs(self) -> tuple[int, ...]:
+        return tuple(body.graph for body in self._bodies)
+
     def _forked(self) -> str:
         forks = {} if self._guard is None else self._guard.forks.forks
         return "; ".join(fork.text() for fork in forks.values())
@@ -256,7 +263,15 @@ class Window:
             figures = self._pool.end_window(owner)
             unowned = self._pool.hold_addresses(self.journal.addresses, owner)
         self.recording = Recording(
-            graph, self.stream, self.label, census, self.journal, figures, owner, unowned
+            graph,
+            self.stream,
+            self.label,
+            census,
+            self.journal,
+            figures,
+            owner,
+            unowned,
+            self._body_graphs(),
         )
 
     def _drop(self, graph: int) -> None:

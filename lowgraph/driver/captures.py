@@ -90,6 +90,16 @@ class Recorder(Protocol):
     def refuse(self, error: CaptureRefused) -> None:
         """A request was refused; remember it, in case the body swallows the exception."""
 
+    placed: tuple[int, bool]
+    """What `place` was told last; (0, False) to begin with."""
+
+    def place(self, body: int, aside: bool) -> None:
+        """From now on calls go into that body of a conditional, 0: into none.
+
+        aside: launches are such as only this kind of pass makes: a recorded loop is steered by
+        kernels, an unrecorded one runs its body several times.
+        """
+
 
 @dataclass
 class OpenCapture:
@@ -97,6 +107,7 @@ class OpenCapture:
 
     mode: "thread_local", "global" or "relaxed". since: time.monotonic() of the begin, in seconds.
     undo: for a window's graph to call when it is closed, or when there will be none.
+    bodies: what a window keeps of its conditionals (capture.bodies.Bodies).
     """
 
     label: str
@@ -106,6 +117,7 @@ class OpenCapture:
     thread: threading.Thread = field(default_factory=threading.current_thread)
     since: float = field(default_factory=time.monotonic)
     undo: list[Callable[[], None]] = field(default_factory=list)
+    bodies: object = None
 
     def text(self) -> str:
         """The capture's label, stream, thread, place and age."""

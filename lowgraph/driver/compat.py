@@ -26,9 +26,13 @@ def _newest(*names: str) -> Callable[..., Any]:
 # before the edge data stand in the same places in both.
 graph_get_edges = _newest("cuGraphGetEdges_v2", "cuGraphGetEdges")
 graph_node_get_dependencies = _newest("cuGraphNodeGetDependencies_v2", "cuGraphNodeGetDependencies")
+graph_add_node = _newest("cuGraphAddNode_v2", "cuGraphAddNode")
+stream_update_dependencies = _newest(
+    "cuStreamUpdateCaptureDependencies_v2", "cuStreamUpdateCaptureDependencies"
+)
 stream_get_capture_info = _newest("cuStreamGetCaptureInfo_v3", "cuStreamGetCaptureInfo")
 
 # Calls that also differ, and why they do not appear here: cuCtxCreate (13 takes creation
-# parameters) is not used, the primary context is, which CuPy and cuBLAS share; cuGraphAddNode and
-# cuGraphAddDependencies (13 takes edge data) are not used, graphs come from capture alone;
+# parameters) is not used, the primary context is, which CuPy and cuBLAS share;
+# cuGraphAddDependencies (13 takes edge data) is not used, graphs come from capture alone;
 # cuGraphExecUpdate and cuLaunchHostFunc are reached in C (entry.py) on every version.

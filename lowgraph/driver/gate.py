@@ -196,6 +196,9 @@ def readable(value: Any) -> str:
         return repr(bytes(value)) if len(value) <= 40 else f"<{len(value)} bytes>"
     if kind == "CUlaunchConfig":
         return _readable_config(value)
+    if kind == "CUgraphNodeParams":
+        # Its text has every member of the union: the bindings follow pointers not in use.
+        return f"<{str(value.type.name).removeprefix('CU_GRAPH_NODE_TYPE_')} node>"
     if kind == "CUfunction":
         handle = int(value)
         return function_names.get(handle, hex(handle))

@@ -20,6 +20,7 @@ from lowgraph.errors import ConfigError
 __all__ = [
     "CopyParams",
     "FillParams",
+    "child_graph",
     "cooperative_of",
     "copy_params",
     "dependencies",
@@ -73,6 +74,11 @@ def cooperative_of(node: int) -> bool:
     """Return whether a kernel node is launched cooperatively (cuGraphKernelNodeGetAttribute)."""
     value = gate.call(driver.cuGraphKernelNodeGetAttribute, node, _COOPERATIVE)
     return bool(value.cooperative)
+
+
+def child_graph(node: int) -> int:
+    """Return the graph that a child graph node owns (cuGraphChildGraphNodeGetGraph)."""
+    return int(gate.call(driver.cuGraphChildGraphNodeGetGraph, node))
 
 
 def fill_params(node: int) -> FillParams:

@@ -60,12 +60,18 @@ def is_blocking(stream: int) -> bool:
     return not flags(stream) & _NON_BLOCKING
 
 
-def begin_capture(stream: int, mode: str = "thread_local") -> None:
-    """Begin a capture (cuStreamBeginCapture); `mode` is "global", "thread_local" or "relaxed"."""
+def mode_of(mode: str) -> driver.CUstreamCaptureMode:
+    """Return the driver's value of a capture mode; raises ConfigError on another name."""
     if mode not in _CAPTURE_MODES:
         raise ConfigError(f"capture mode {mode!r}: must be one of {', '.join(_CAPTURE_MODES)}")
+    return _CAPTURE_MODES[mode]
+
+
+def begin_capture(stream: int, mode: str = "thread_local") -> None:
+    """Begin a capture (cuStreamBeginCapture); `mode` is "global", "thread_local" or "relaxed"."""
+    wanted = mode_of(mode)
     with gate.teardown_lock:
-        gate.call(driver.cuStreamBeginCapture, stream, _CAPTURE_MODES[mode])
+        gate.call(driver.cuStreamBeginCapture, stream, wanted)
         captures.note_begin(stream, mode)
 
 

@@ -32,6 +32,7 @@ LowgraphError
     ├── BlockingCaptureStream     the capture stream is not a non-blocking one
     ├── PageableHostMemory        a recorded copy would read or write pageable host memory
     ├── UnjoinedFork              a forked stream's work does not lead back to the capture's stream
+    ├── ConditionalBodyInvalid    the body of a conditional has a node that no body may have
     ├── FrozenScalar              a by-value argument changes from step to step: a replay would not
     └── CaptureFailed             the driver invalidated or refused the capture
 """
@@ -65,6 +66,7 @@ from lowgraph.errors.capture import (
     CaptureFailed,
     CaptureIncomplete,
     CaptureRefused,
+    ConditionalBodyInvalid,
     CudaInHostCallback,
     EmptyCapture,
     FrozenScalar,
@@ -87,6 +89,7 @@ __all__ = [
     "CaptureInProgress",
     "CaptureIncomplete",
     "CaptureRefused",
+    "ConditionalBodyInvalid",
     "ConfigError",
     "ContextPoisoned",
     "CudaInHostCallback",

@@ -99,6 +99,31 @@ class FrozenScalar(CaptureRefused):
         self.recorded = recorded
 
 
+class ConditionalBodyInvalid(CaptureRefused):
+    """The body of a conditional has a node that no body may have; the driver would say 1, at the
+    instantiation, and nothing else.
+
+    Attributes: body (its label), node (index in the body), type ("mem_alloc", "host" ...), label
+    (of what issued it), rule.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        where: str | None = None,
+        remedy: str = "",
+        *,
+        body: str = "",
+        node: int = -1,
+        type: str = "",
+        label: str = "",
+        rule: str = "",
+    ) -> None:
+        super().__init__(reason, where, remedy)
+        self.body, self.node, self.type = body, node, type
+        self.label, self.rule = label, rule
+
+
 class CaptureFailed(CaptureRefused):
     """The driver refused or invalidated the capture; `__cause__` holds its error.
 

@@ -42,6 +42,7 @@ _ALIASES = {
     "unsigned long long": "unsigned long",
     "unsigned long long int": "unsigned long",
     "size_t": "unsigned long",
+    "cudaGraphConditionalHandle": "unsigned long",
     "ptrdiff_t": "long",
     "int8_t": "signed char",
     "uint8_t": "unsigned char",

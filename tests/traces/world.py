@@ -74,6 +74,10 @@ class World:
         self.nodes: dict[str, NamedNode] = {}  # those added one by one
         self.execs: dict[str, Any] = {}
         self.modules: dict[str, Any] = {}
+        self.handles: dict[str, int] = {}  # of conditions
+        self.conditional_nodes: dict[str, int] = {}
+        self.bodies: dict[str, Any] = {}  # graphs of those nodes, which go with them
+        self.all_good = True  # no step has failed so far
         self.keep: list[Any] = []  # host functions and argument storage, until the world closes
         self.other = ThreadPoolExecutor(1, initializer=device.make_current)
         self.watch: threading.Timer | None = None

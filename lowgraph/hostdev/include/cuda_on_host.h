@@ -23,6 +23,7 @@
 #include "cuda_on_host/sync.h"
 #include "cuda_on_host/atomics.h"
 #include "cuda_on_host/intrinsics.h"
+#include "cuda_on_host/conditional.h"
 #include "cuda_on_host/stub.h"
 
 // ---- qualifiers ----

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "capture_state.h"
+#include "conditional.h"
 #include "graph.h"
 #include "graph_memory.h"
 
@@ -36,6 +37,17 @@ void record_node(Stream& stream, Work&& work) {
 void leave(Stream& stream) {
     stream.capture.reset();
     stream.tail.clear();
+}
+
+// A captured graph is about to go: captures into a body of it have nothing left to record into.
+void drop_bodies_of(const Graph& graph) {
+    for (const std::shared_ptr<Capture>& capture : captures()) {
+        if (capture->into == nullptr || !is_inside(*capture->into, graph)) continue;
+        invalidate(*capture);
+        capture->into = nullptr;
+        capture->graph = std::make_unique<Graph>();
+        for (Stream* member : capture->members) member->tail.clear();
+    }
 }
 
 // Takes the capture out of the world; events keep the object to know that it is over.
@@ -76,12 +88,6 @@ void join(Stream& stream, const Event& event) {
     stream.capture = event.capture;
     stream.tail = event.captured_tail;
     event.capture->members.push_back(&stream);
-}
-
-void add_dependencies(Stream& stream, const std::vector<Node*>& nodes) {
-    for (Node* node : nodes)
-        if (std::find(stream.tail.begin(), stream.tail.end(), node) == stream.tail.end())
-            stream.tail.push_back(node);
 }
 
 Route wait_for_captured(Stream& stream, Event& event) {
@@ -177,7 +183,8 @@ void forget(Stream& stream) {
     if (!capture) return;
     if (capture->origin == &stream) {
         invalidate(*capture);
-        finish(capture);
+        const std::unique_ptr<Graph> lost = finish(capture);
+        if (lost) drop_bodies_of(*lost);
         return;
     }
     std::erase(capture->members, &stream);
@@ -225,28 +232,8 @@ CUresult end_capture(Stream& stream, Graph** graph) {
         code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     std::unique_ptr<Graph> captured = finish(capture);
     if (code == CUDA_SUCCESS) *graph = captured ? adopt_graph(std::move(captured)) : capture->into;
+    else if (captured) drop_bodies_of(*captured);
     return code;
-}
-
-CUresult capture_status(Stream& stream, CUstreamCaptureStatus* status) {
-    if (stream.is_legacy)
-        for (const std::shared_ptr<Capture>& capture : captures())
-            for (const Stream* member : capture->members)
-                if (member->blocking()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;  // asking harms nothing
-    *status = !stream.capture                 ? CU_STREAM_CAPTURE_STATUS_NONE
-              : stream.capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                            : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    return CUDA_SUCCESS;
-}
-
-CUresult update_dependencies(Stream& stream, const std::vector<Node*>& dependencies, unsigned flags) {
-    if (!stream.capture) return CUDA_ERROR_ILLEGAL_STATE;
-    if (stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    for (const Node* node : dependencies)
-        if (node->graph != &graph_of(*stream.capture)) return CUDA_ERROR_INVALID_VALUE;
-    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream.tail.clear();
-    add_dependencies(stream, dependencies);
-    return CUDA_SUCCESS;
 }
 
 }  // namespace lowgraph

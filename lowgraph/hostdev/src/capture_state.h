@@ -9,6 +9,8 @@ const std::vector<std::shared_ptr<Capture>>& live_captures();
 
 inline Graph& graph_of(Capture& capture) { return capture.into ? *capture.into : *capture.graph; }
 inline bool is_dead(const Capture& capture) { return capture.over || capture.invalidated; }
+// The next captured node of the stream depends on these too.
+void add_dependencies(Stream& stream, const std::vector<Node*>& nodes);
 inline void invalidate(Capture& capture) { capture.invalidated = true; }
 
 }  // namespace lowgraph

@@ -1,5 +1,6 @@
 // Entry points of executable graphs and of the user objects that graphs keep alive.
 #include "capture.h"
+#include "conditional.h"
 #include "entry.h"
 #include "handles.h"
 #include "node_params.h"
@@ -10,6 +11,12 @@
 using namespace lowgraph;
 
 namespace {
+
+// Nodes whose parameters no call sets one by one.
+bool is_fixed(CUgraphNodeType type) {
+    return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
+           type == CU_GRAPH_NODE_TYPE_GRAPH || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+}
 
 constexpr uint64_t known_flags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                                  CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
@@ -26,6 +33,11 @@ CUresult make_exec(CUgraphExec* out, CUgraph handle, uint64_t flags, const Node*
     const CUresult code = instantiate(*graph, flags, &exec, culprit);
     if (code == CUDA_SUCCESS) *out = reinterpret_cast<CUgraphExec>(exec);
     return code;
+}
+
+bool is_unused(CUgraph handle) {
+    const Graph* const graph = find_graph(handle);
+    return graph != nullptr && has_unused_condition(*graph);
 }
 
 // A launch or upload on a stream that captures is refused like any graph launch.
@@ -93,7 +105,9 @@ LOWGRAPH_API CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUg
     params->hErrNode_out = handle_of(culprit);
     params->result_out = code == CUDA_SUCCESS  ? CUDA_GRAPH_INSTANTIATE_SUCCESS
                          : culprit != nullptr ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
-                                              : CUDA_GRAPH_INSTANTIATE_ERROR;
+                         : code == CUDA_ERROR_INVALID_VALUE && is_unused(hGraph)
+                             ? CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
+                             : CUDA_GRAPH_INSTANTIATE_ERROR;
     return code;
 }
 
@@ -203,42 +217,10 @@ LOWGRAPH_API CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNo
     const Node* const node = find_node(hNode);
     if (node == nullptr || params == nullptr || params->type != type_of(node->work))
         return CUDA_ERROR_INVALID_VALUE;
-    const bool fixed = params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-                       params->type == CU_GRAPH_NODE_TYPE_MEM_FREE || params->type == CU_GRAPH_NODE_TYPE_GRAPH;
-    if (fixed) return CUDA_ERROR_NOT_SUPPORTED;
+    if (is_fixed(params->type)) return CUDA_ERROR_NOT_SUPPORTED;
     return std::visit(
         [&](const auto& kind) {
             return set_in_exec<std::decay_t<decltype(kind)>>(hGraphExec, hNode, reader(params));
         },
         node->work);
-}
-
-// The types that can be disabled, and asked whether they are.
-static bool is_switchable(const ExecNode& node) {
-    const CUgraphNodeType type = type_of(node.work);
-    return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMSET ||
-           type == CU_GRAPH_NODE_TYPE_MEMCPY;
-}
-
-LOWGRAPH_API CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
-    LOWGRAPH_ENTRY(context);
-    Exec* const exec = find_exec(hGraphExec);
-    const Node* const node = find_node(hNode);
-    const ExecNode* const now = exec != nullptr && node != nullptr ? find_exec_node(*exec, *node) : nullptr;
-    if (now == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (!is_switchable(*now)) return CUDA_ERROR_INVALID_VALUE;
-    ExecNode changed = *now;
-    changed.enabled = isEnabled != 0;
-    replace_exec_node(*exec, *node, std::move(changed));
-    return CUDA_SUCCESS;
-}
-
-LOWGRAPH_API CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int* isEnabled) {
-    LOWGRAPH_ENTRY(context);
-    const Exec* const exec = find_exec(hGraphExec);
-    const Node* const node = find_node(hNode);
-    const ExecNode* const now = exec != nullptr && node != nullptr ? find_exec_node(*exec, *node) : nullptr;
-    if (now == nullptr || isEnabled == nullptr || !is_switchable(*now)) return CUDA_ERROR_INVALID_VALUE;
-    *isEnabled = now->enabled;
-    return CUDA_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "capture_state.h"
+#include "conditional.h"
 #include "entry.h"
 #include "graph.h"
 #include "handles.h"
@@ -11,10 +12,10 @@ using namespace lowgraph;
 
 namespace {
 
-// A graph that a stream records into keeps its nodes until the capture ends.
+// A graph that a stream records into, or into a body of which one does, keeps its nodes until then.
 bool is_captured_into(const Graph& graph) {
     for (const std::shared_ptr<Capture>& capture : live_captures())
-        if (&graph_of(*capture) == &graph) return true;
+        if (is_inside(graph_of(*capture), graph)) return true;
     return false;
 }
 
@@ -93,7 +94,7 @@ LOWGRAPH_API CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph)
     LOWGRAPH_ENTRY(graphs);
     const Graph* const original = find_graph(originalGraph);
     if (phGraphClone == nullptr || original == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (has_memory_nodes(*original)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (has_memory_nodes(*original) || has_conditional_nodes(*original)) return CUDA_ERROR_NOT_SUPPORTED;
     *phGraphClone = handle_of(adopt_graph(clone_graph(*original)));
     return CUDA_SUCCESS;
 }

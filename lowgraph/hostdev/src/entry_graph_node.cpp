@@ -1,58 +1,9 @@
 // Entry points of single graph nodes: added, and their parameters read and set.
-#include "entry.h"
-#include "graph.h"
-#include "handles.h"
-#include "node_params.h"
+#include "node_entry.h"
 
 using namespace lowgraph;
 
 namespace {
-
-struct NewNode {
-    CUgraphNode* out;
-    CUgraph graph;
-    const CUgraphNode* dependencies;
-    size_t count;
-};
-
-// `read` turns the caller's parameters into work, once the graph and the dependencies are known good.
-template <typename Read>
-CUresult add(const NewNode& wanted, Read read) {
-    Graph* const graph = find_graph(wanted.graph);
-    std::vector<Node*> dependencies;
-    if (wanted.out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (!read_nodes(wanted.dependencies, wanted.count, graph, &dependencies)) return CUDA_ERROR_INVALID_VALUE;
-    Work work;
-    if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
-    *wanted.out = handle_of(&add_node(*graph, std::move(work), dependencies));
-    return CUDA_SUCCESS;
-}
-
-// The node and its work of the wanted kind; null: another kind or no node.
-template <typename Kind>
-Kind* work_of(CUgraphNode handle) {
-    Node* const node = find_node(handle);
-    return node == nullptr ? nullptr : std::get_if<Kind>(&node->work);
-}
-
-template <typename Kind, typename Read>
-CUresult set(CUgraphNode handle, Read read) {
-    if (work_of<Kind>(handle) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Work work;
-    if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
-    Node* const node = find_node(handle);
-    if (work.index() != node->work.index()) return CUDA_ERROR_INVALID_VALUE;
-    keep_attributes(node->work, work);
-    node->work = std::move(work);
-    return CUDA_SUCCESS;
-}
-
-template <typename Params>
-auto reader(Params* params) {
-    return [params](Work* work) {
-        return params == nullptr ? CUDA_ERROR_INVALID_VALUE : read_params(*params, work);
-    };
-}
 
 template <typename Kind, typename Params>
 CUresult get(CUgraphNode handle, Params* params) {
@@ -254,30 +205,4 @@ LOWGRAPH_API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr
     if (work == nullptr || dptr_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *dptr_out = work->address;
     return CUDA_SUCCESS;
-}
-
-// ---- Any kind, by the one struct ----
-LOWGRAPH_API CUresult cuGraphAddNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
-                                     size_t count, CUgraphNodeParams* params) {
-    LOWGRAPH_ENTRY(context);
-    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
-}
-
-LOWGRAPH_API CUresult cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph,
-                                        const CUgraphNode* dependencies, const CUgraphEdgeData* edgeData,
-                                        size_t count, CUgraphNodeParams* params) {
-    LOWGRAPH_ENTRY(context);
-    if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
-    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
-}
-
-LOWGRAPH_API CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* params) {
-    LOWGRAPH_ENTRY(context);
-    const Node* const node = find_node(hNode);
-    if (node == nullptr || params == nullptr || params->type != type_of(node->work))
-        return CUDA_ERROR_INVALID_VALUE;
-    const bool fixed = params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || params->type == CU_GRAPH_NODE_TYPE_GRAPH;
-    if (fixed) return CUDA_ERROR_NOT_SUPPORTED;
-    return std::visit([&](const auto& kind) { return set<std::decay_t<decltype(kind)>>(hNode, reader(params)); },
-                      node->work);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "conditional.h"
 #include "module.h"
 #include "stream.h"
 
@@ -51,8 +52,15 @@ const Node* find_culprit(const Graph& graph) {
     if (const Node* culprit = find_in_cycle(graph)) return culprit;
     for (const Node& node : graph.nodes) {
         if (!can_run(node.work)) return &node;
-        if (const auto* child = std::get_if<ChildWork>(&node.work))
+        if (const auto* child = std::get_if<ChildWork>(&node.work)) {
+            if (has_conditional_nodes(*child->graph)) return &node;
             if (const Node* culprit = find_culprit(*child->graph)) return culprit;
+        }
+        if (const auto* conditional = std::get_if<ConditionalWork>(&node.work)) {
+            if (const Node* illegal = find_illegal(*conditional)) return illegal;
+            for (const auto& body : conditional->bodies->graphs)
+                if (const Node* culprit = find_culprit(*body)) return culprit;
+        }
     }
     return nullptr;
 }
@@ -134,6 +142,7 @@ std::shared_ptr<ExecImage> make_image(const Graph& graph) {
         made.memory = node->memory;
         for (const Node* before : node->before) made.before.push_back(places.at(before));
         if (const auto* child = std::get_if<ChildWork>(&node->work)) made.child = make_image(*child->graph);
+        if (auto* conditional = std::get_if<ConditionalWork>(&made.work)) images_for_bodies(*conditional);
         places.emplace(node, static_cast<uint32_t>(image->nodes.size()));
         image->nodes.push_back(std::make_shared<ExecNode>(std::move(made)));
     }
@@ -148,11 +157,14 @@ Exec* find_exec(CUgraphExec handle) {
 CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node** culprit) {
     *culprit = find_culprit(graph);
     if (*culprit) return CUDA_ERROR_INVALID_VALUE;
-    if (has_memory_nodes(graph) && is_instantiated(graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (has_unused_condition(graph)) return CUDA_ERROR_INVALID_VALUE;
+    const bool once = has_memory_nodes(graph) || has_conditional_nodes(graph);
+    if (once && is_instantiated(graph)) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_unique<Exec>();
     made->flags = flags;
     made->source_uid = graph.uid;
     made->image = make_image(graph);
+    made->image->assigned = assigned_conditions(graph);
     add_places(graph, {}, made->places);
     *exec = made.get();
     execs().emplace(*exec, std::move(made));

@@ -18,6 +18,7 @@ struct ExecNode {
 struct ExecImage {
     std::vector<std::shared_ptr<const ExecNode>> nodes;  // each after those in its `before`
     std::vector<std::shared_ptr<UserObject>> user_objects;
+    std::vector<std::shared_ptr<Condition>> assigned;  // what each launch sets to its default
 };
 
 // Where a node is: its place in the image, then in the child graph's image that stands there ...
@@ -36,8 +37,9 @@ struct Exec {
 };
 
 Exec* find_exec(CUgraphExec handle);  // null: not a live executable
-// INVALID_VALUE with `culprit` set when a node cannot run; NOT_SUPPORTED for a second executable of a
-// graph with memory nodes while the first is there.
+// INVALID_VALUE with `culprit` set when a node cannot run, without one for a condition that no node
+// looks at; NOT_SUPPORTED for a second executable of a graph with memory or conditional nodes while
+// the first is there.
 CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node** culprit);
 void destroy_exec(Exec& exec);  // launches in flight finish with their image
 void destroy_execs();           // context teardown

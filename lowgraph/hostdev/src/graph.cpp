@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "conditional.h"
 #include "graph_memory.h"
 
 namespace lowgraph {
@@ -111,6 +112,7 @@ CUgraphNodeType type_of(const Work& work) {
         CUgraphNodeType operator()(const AllocWork&) { return CU_GRAPH_NODE_TYPE_MEM_ALLOC; }
         CUgraphNodeType operator()(const FreeWork&) { return CU_GRAPH_NODE_TYPE_MEM_FREE; }
         CUgraphNodeType operator()(const ChildWork&) { return CU_GRAPH_NODE_TYPE_GRAPH; }
+        CUgraphNodeType operator()(const ConditionalWork&) { return CU_GRAPH_NODE_TYPE_CONDITIONAL; }
         // An executable is never a node: a graph launch into a capture is refused.
         CUgraphNodeType operator()(const ImageWork&) { return CU_GRAPH_NODE_TYPE_GRAPH; }
     };

@@ -25,7 +25,7 @@ CUresult disconnect(Node& from, Node& to);
 CUgraphNodeType type_of(const Work& work);
 
 // ---- Whole graphs ----
-// Of a graph without memory nodes; child graphs are cloned with it.
+// Of a graph without memory or conditional nodes; child graphs are cloned with it.
 std::unique_ptr<Graph> clone_graph(const Graph& original);
 Node* find_in_clone(const Node& original, Graph& clone);
 bool has_memory_nodes(const Graph& graph);

@@ -21,6 +21,10 @@ std::string label_of(const Node& node) {
         std::string operator()(const ChildWork& work) {
             return "graph of " + std::to_string(work.graph->nodes.size()) + " nodes";
         }
+        std::string operator()(const ConditionalWork& work) {
+            const char* const names[] = {"if", "while", "switch"};
+            return std::string("conditional ") + names[work.type];
+        }
         std::string operator()(const ImageWork&) { return "executable"; }
     };
     return std::visit(Namer{}, node.work);

@@ -88,6 +88,7 @@ std::span<const ProcEntry> graph_procs() {
         {"cuGraphAddNode", 12020, at(cuGraphAddNode)},
         {"cuGraphAddNode", 12030, at(cuGraphAddNode_v2)},
         {"cuGraphNodeSetParams", 12020, at(cuGraphNodeSetParams)},
+        {"cuGraphConditionalHandleCreate", 12030, at(cuGraphConditionalHandleCreate)},
         // Executables
         {"cuGraphInstantiate", 10000, at(cuGraphInstantiate_v2)},
         {"cuGraphInstantiate", 12000, at(cuGraphInstantiateWithFlags)},

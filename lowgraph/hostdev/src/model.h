@@ -23,6 +23,8 @@ struct Node;
 struct Function;
 struct ExecImage;
 struct GraphMemory;  // graph_memory.h: an alloc node's address
+struct Condition;    // conditional.h: the variable that a conditional node looks at
+struct ConditionalBodies;  // conditional.h: its body graphs
 struct UserObject;   // user_object.h: what a graph keeps alive for its maker
 struct Op;  // queue.h: one piece of work in flight
 using Ticket = std::shared_ptr<Op>;
@@ -76,13 +78,20 @@ struct FreeWork {
 struct ChildWork {
     std::shared_ptr<Graph> graph;
 };
+// `images` are the bodies' as an executable runs them; a node under construction has none.
+struct ConditionalWork {
+    std::shared_ptr<Condition> condition;
+    CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+    std::shared_ptr<ConditionalBodies> bodies;
+    std::vector<std::shared_ptr<const ExecImage>> images;
+};
 struct EmptyWork {};
 // A launched executable graph: an immutable image, so that an update never reaches a launch in flight.
 struct ImageWork {
     std::shared_ptr<const ExecImage> image;
 };
 using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, RecordWork, WaitWork, AllocWork,
-                          FreeWork, ChildWork, ImageWork>;
+                          FreeWork, ChildWork, ConditionalWork, ImageWork>;
 
 // ---- Graphs ----
 struct Node {
@@ -106,6 +115,8 @@ struct Graph {
     uint64_t uid = 0;          // of the process: addresses are used again, uids are not
     uint64_t cloned_from = 0;  // uid of the graph that this is a clone of; its nodes kept their ids
     std::vector<std::shared_ptr<UserObject>> user_objects;  // one entry a reference
+    std::vector<std::shared_ptr<Condition>> conditions;     // made for it, with a node or not yet
+    std::vector<uint64_t> inside;  // of a conditional node's body: uids of the graphs around it, outermost first
 };
 
 // ---- Capture state carried by streams and events (capture.cpp owns its meaning) ----

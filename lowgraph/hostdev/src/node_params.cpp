@@ -1,5 +1,6 @@
 #include "node_params.h"
 
+#include "conditional.h"
 #include "copy.h"
 #include "graph_memory.h"
 #include "handles.h"
@@ -104,11 +105,12 @@ CUresult read_wait(CUevent handle, Work* work) {
     return code;
 }
 
-// A graph with memory nodes can be no child and has no clone: its addresses are its own.
+// A graph with memory or conditional nodes can be no child and has no clone: its addresses and its
+// conditions are its own.
 CUresult read_child(CUgraph handle, Work* work) {
     const Graph* const graph = find_graph(handle);
     if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (has_memory_nodes(*graph) || has_conditional_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
     *work = ChildWork{clone_graph(*graph)};
     return CUDA_SUCCESS;
 }
@@ -157,7 +159,7 @@ CUresult read_params(CUgraphNodeParams& params, Work* work) {
             return code;
         }
         case CU_GRAPH_NODE_TYPE_MEM_FREE: return read_free(params.free.dptr, work);
-        default: return CUDA_ERROR_NOT_SUPPORTED;  // semaphores, batched memory operations, conditionals
+        default: return CUDA_ERROR_NOT_SUPPORTED;  // semaphores, batched memory operations
     }
 }
 

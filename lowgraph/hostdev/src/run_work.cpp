@@ -1,6 +1,7 @@
 // Carrying out one piece of work: what the executor and a graph's nodes have in common.
 #include <cstring>
 
+#include "conditional.h"
 #include "context.h"
 #include "engine.h"
 #include "exec.h"
@@ -127,7 +128,12 @@ CUresult run(const ChildWork&) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }  // images hold children flattened
 
-CUresult run(const ImageWork& work) { return run_image(*work.image); }
+CUresult run(const ConditionalWork& work) { return run_conditional(work); }
+
+CUresult run(const ImageWork& work) {
+    for (const auto& condition : work.image->assigned) condition->value = condition->initial;
+    return run_image(*work.image);
+}
 
 }  // namespace
 

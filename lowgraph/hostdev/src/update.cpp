@@ -5,6 +5,8 @@
 
 #include <deque>
 
+#include "conditional.h"
+
 namespace lowgraph {
 namespace {
 
@@ -113,6 +115,11 @@ Result compare(const AllocWork& now, const AllocWork& next) {
     return now.bytes == next.bytes ? fits : parameters;
 }
 
+// The handle is another one in every graph; type and size stay. The bodies are compared node by node.
+Result compare(const ConditionalWork& now, const ConditionalWork& next) {
+    return now.type == next.type && now.images.size() == next.bodies->graphs.size() ? fits : parameters;
+}
+
 template <typename Kind>
 Result compare(const Kind&, const Kind&) {
     return fits;  // empty, host, event, free and child graph nodes take any parameters
@@ -127,6 +134,20 @@ struct NewImage {
     std::shared_ptr<ExecImage> image;
     UpdateOutcome outcome;
 };
+
+NewImage updated(const ExecImage& image, const Graph& graph);
+
+// Gives the new work the bodies that run: the old ones' images with what the new graphs hold.
+UpdateOutcome update_bodies(const ConditionalWork& now, ConditionalWork& next) {
+    for (size_t i = 0; i < now.images.size(); ++i) {
+        NewImage inner = updated(*now.images[i], *next.bodies->graphs[i]);
+        if (inner.outcome.result != fits) return inner.outcome;
+        inner.image->user_objects = next.bodies->graphs[i]->user_objects;
+        next.images.push_back(std::move(inner.image));
+    }
+    next.bodies.reset();
+    return {};
+}
 
 NewImage updated(const ExecImage& image, const Graph& graph) {
     const Pairing pairing(image, graph);
@@ -145,6 +166,10 @@ NewImage updated(const ExecImage& image, const Graph& graph) {
             if (inner.outcome.result != fits) return inner;
             changed.child = std::move(inner.image);
         }
+        if (auto* next = std::get_if<ConditionalWork>(&changed.work)) {
+            const UpdateOutcome bodies = update_bodies(std::get<ConditionalWork>(slot->work), *next);
+            if (bodies.result != fits) return {nullptr, bodies};
+        }
         slot = std::make_shared<ExecNode>(std::move(changed));
     }
     return made;
@@ -162,6 +187,7 @@ UpdateOutcome update(Exec& exec, const Graph& graph) {
     NewImage made = updated(*exec.image, graph);
     if (made.outcome.result == fits) {
         made.image->user_objects = graph.user_objects;
+        made.image->assigned = assigned_conditions(graph);
         exec.image = std::move(made.image);
     }
     return made.outcome;

@@ -82,5 +82,8 @@ LOWGRAPH_ABI lowgraph::SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t v
 // block is over.
 LOWGRAPH_ABI int lowgraph_next_thread();
 [[noreturn]] LOWGRAPH_ABI void lowgraph_trap(int code, const char* why, const char* file, int line);
+// Sets the variable of a conditional graph node.
+LOWGRAPH_ABI void lowgraph_set_conditional(uint64_t handle, unsigned value, const char* file,
+                                           int line);
 LOWGRAPH_ABI int lowgraph_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 }

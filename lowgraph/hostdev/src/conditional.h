@@ -1,0 +1,55 @@
+// Conditional nodes: IF, WHILE and SWITCH over body graphs, and the variables that kernels set for them.
+// What no real driver was recorded to answer follows cuda.h and its manual; tests/traces has the scenarios.
+#pragma once
+#include <atomic>
+
+#include "graph.h"
+
+namespace lowgraph {
+
+// What a CUgraphConditionalHandle names. Kernels write `value`, also after the graph was destroyed: the
+// executables made from it keep the object.
+struct Condition {
+    uint64_t id = 0;         // the handle
+    uint64_t graph_uid = 0;  // of the graph that it was made for
+    unsigned initial = 0;    // at the begin of each launch, if `assigned`
+    bool assigned = false;   // CU_GRAPH_COND_ASSIGN_DEFAULT
+    bool has_node = false;
+    std::atomic<unsigned> value{0};
+};
+// A conditional node's graphs, and the array of their handles that cuGraphAddNode hands out. They go
+// with the node, and its condition may have another one then.
+struct ConditionalBodies {
+    explicit ConditionalBodies(std::shared_ptr<Condition> condition) : condition(std::move(condition)) {
+        this->condition->has_node = true;
+    }
+    ~ConditionalBodies() { condition->has_node = false; }
+    ConditionalBodies(const ConditionalBodies&) = delete;
+    ConditionalBodies& operator=(const ConditionalBodies&) = delete;
+
+    std::shared_ptr<Condition> condition;
+    std::vector<std::unique_ptr<Graph>> graphs;
+    std::vector<CUgraph> handles;
+};
+
+// ---- Construction (big_lock) ----
+std::shared_ptr<Condition> create_condition(Graph& graph, unsigned initial, bool assigned);
+// INVALID_VALUE: no such handle, one that has a node, or one of another graph; a size or type that
+// there is not; another context than the current one. On success `phGraph_out` is set.
+CUresult read_conditional(CUDA_CONDITIONAL_NODE_PARAMS& params, const Graph& graph, Work* work);
+bool has_conditional_nodes(const Graph& graph);
+bool is_inside(const Graph& graph, const Graph& outer);  // a body of it, at any depth, or itself
+
+// ---- Instantiation (big_lock) ----
+// The node of a body, at any depth, that cannot be there; null: the bodies are good.
+const Node* find_illegal(const ConditionalWork& work);
+bool has_unused_condition(const Graph& graph);  // a handle without a node, here or in a body
+// The bodies' images, ready to run, in the place of the graphs: those go with the node.
+void images_for_bodies(ConditionalWork& work);
+// All conditions that a launch of the graph gives their defaults to.
+std::vector<std::shared_ptr<Condition>> assigned_conditions(const Graph& graph);
+
+// ---- Running (no lock) ----
+CUresult run_conditional(const ConditionalWork& work);
+
+}  // namespace lowgraph

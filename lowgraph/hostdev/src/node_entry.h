@@ -1,0 +1,56 @@
+// What the entry points of single nodes share: a node is added or set once its parameters are read.
+#pragma once
+#include "entry.h"
+#include "graph.h"
+#include "handles.h"
+#include "node_params.h"
+
+namespace lowgraph {
+
+struct NewNode {
+    CUgraphNode* out;
+    CUgraph graph;
+    const CUgraphNode* dependencies;
+    size_t count;
+};
+
+// `read` turns the caller's parameters into work, once the graph and the dependencies are known good.
+template <typename Read>
+CUresult add(const NewNode& wanted, Read read) {
+    Graph* const graph = find_graph(wanted.graph);
+    std::vector<Node*> dependencies;
+    if (wanted.out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!read_nodes(wanted.dependencies, wanted.count, graph, &dependencies)) return CUDA_ERROR_INVALID_VALUE;
+    Work work;
+    if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
+    *wanted.out = handle_of(&add_node(*graph, std::move(work), dependencies));
+    return CUDA_SUCCESS;
+}
+
+// The node and its work of the wanted kind; null: another kind or no node.
+template <typename Kind>
+Kind* work_of(CUgraphNode handle) {
+    Node* const node = find_node(handle);
+    return node == nullptr ? nullptr : std::get_if<Kind>(&node->work);
+}
+
+template <typename Kind, typename Read>
+CUresult set(CUgraphNode handle, Read read) {
+    if (work_of<Kind>(handle) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Work work;
+    if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
+    Node* const node = find_node(handle);
+    if (work.index() != node->work.index()) return CUDA_ERROR_INVALID_VALUE;
+    keep_attributes(node->work, work);
+    node->work = std::move(work);
+    return CUDA_SUCCESS;
+}
+
+template <typename Params>
+auto reader(Params* params) {
+    return [params](Work* work) {
+        return params == nullptr ? CUDA_ERROR_INVALID_VALUE : read_params(*params, work);
+    };
+}
+
+}  // namespace lowgraph
