@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from tests.traces import (
+    scenarios_ask,
+    scenarios_build,
     scenarios_calls,
     scenarios_events,
     scenarios_faults,
     scenarios_forks,
     scenarios_graphs,
+    scenarios_into,
+    scenarios_kinds,
+    scenarios_modes,
     scenarios_nodes,
+    scenarios_objects,
+    scenarios_params,
     scenarios_threads,
     scenarios_update,
 )
@@ -23,6 +30,13 @@ MODULES = (
     scenarios_nodes,
     scenarios_update,
     scenarios_faults,
+    scenarios_build,
+    scenarios_params,
+    scenarios_kinds,
+    scenarios_into,
+    scenarios_modes,
+    scenarios_objects,
+    scenarios_ask,
 )
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.traces import verbs_build, verbs_capture, verbs_nodes, verbs_work
+from tests.traces import (
+    verbs_ask,
+    verbs_build,
+    verbs_capture,
+    verbs_graphs,
+    verbs_handles,
+    verbs_nodes,
+    verbs_objects,
+    verbs_params,
+    verbs_work,
+)
 from tests.traces.world import World
 
 VERBS = {
@@ -12,6 +22,11 @@ VERBS = {
     **verbs_capture.VERBS,
     **verbs_nodes.VERBS,
     **verbs_build.VERBS,
+    **verbs_params.VERBS,
+    **verbs_graphs.VERBS,
+    **verbs_objects.VERBS,
+    **verbs_handles.VERBS,
+    **verbs_ask.VERBS,
 }
 
 

@@ -1,4 +1,6 @@
 // Entry points of single graph nodes: added, and their parameters read and set.
+#include <algorithm>
+
 #include "entry.h"
 #include "graph.h"
 #include "handles.h"
@@ -15,6 +17,11 @@ struct NewNode {
     size_t count;
 };
 
+bool names_one_twice(std::vector<Node*> nodes) {
+    std::sort(nodes.begin(), nodes.end());
+    return std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end();
+}
+
 // `read` turns the caller's parameters into work, once the graph and the dependencies are known good.
 template <typename Read>
 CUresult add(const NewNode& wanted, Read read) {
@@ -22,8 +29,11 @@ CUresult add(const NewNode& wanted, Read read) {
     std::vector<Node*> dependencies;
     if (wanted.out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!read_nodes(wanted.dependencies, wanted.count, graph, &dependencies)) return CUDA_ERROR_INVALID_VALUE;
+    if (names_one_twice(dependencies)) return CUDA_ERROR_INVALID_VALUE;
     Work work;
     if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
+    if (const auto* free = std::get_if<FreeWork>(&work))
+        if (const CUresult code = check_free_node(*graph, free->address); code != CUDA_SUCCESS) return code;
     *wanted.out = handle_of(&add_node(*graph, std::move(work), dependencies));
     return CUDA_SUCCESS;
 }
@@ -182,6 +192,8 @@ LOWGRAPH_API CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph
                                                const CUgraphNode* dependencies, size_t count,
                                                CUgraph childGraph) {
     LOWGRAPH_ENTRY(context);
+    const Graph* const child = find_graph(childGraph);
+    if (child != nullptr && has_memory_nodes(*child)) return CUDA_ERROR_NOT_SUPPORTED;  // before all else
     return add({phGraphNode, hGraph, dependencies, count},
                [childGraph](Work* work) { return read_child(childGraph, work); });
 }
