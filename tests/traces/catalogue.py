@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from tests.traces import (
+    scenarios_ask,
+    scenarios_build,
     scenarios_calls,
     scenarios_conditional,
     scenarios_events,
     scenarios_faults,
     scenarios_forks,
     scenarios_graphs,
+    scenarios_into,
+    scenarios_kinds,
+    scenarios_modes,
     scenarios_nodes,
+    scenarios_objects,
+    scenarios_params,
     scenarios_threads,
     scenarios_update,
 )
@@ -25,10 +32,14 @@ MODULES = (
     scenarios_update,
     scenarios_conditional,
     scenarios_faults,
+    scenarios_build,
+    scenarios_params,
+    scenarios_kinds,
+    scenarios_into,
+    scenarios_modes,
+    scenarios_objects,
+    scenarios_ask,
 )
-
-# Begins of names whose scenarios no GPU has answered yet: the host device runs them, uncompared.
-UNRECORDED = ("conditional",)
 
 
 def runs() -> dict[str, tuple[Scenario, str]]:

@@ -1,13 +1,20 @@
-"""Record what a driver answers to every scenario: python tests/traces/record.py --device D --out F.
+"""Record what a driver answers to every scenario:
+
+    python tests/traces/record.py --device D --out F [--missing] [--only TEXT]
 
 Goes through lowgraph.driver alone, so it runs on a GPU and on the host device alike. The file is
-one JSON object: gpu, driver, versions, scenarios: [{name, mode, calls}], where a call is
-[step, code, [capture status of streams s, t, u, b], extra].
+one JSON object, gzipped where its name ends in .gz: gpu, driver, versions, left_out: [[key, why]],
+scenarios: [{name, mode, calls}], where a call is [step, code, [capture status of streams s, t, u,
+b], extra] and the code is "missing" where what the step speaks of was refused before.
+
+Scenarios run in a process of their own, one after another; where a driver ends it, or stalls, or a
+scenario waits for what it holds itself, that one is left out and the next process goes on behind.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import importlib.metadata
 import json
 import os
@@ -19,12 +26,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from cuda.bindings import driver as cu
+
 from lowgraph.driver import Device, open_device
 from tests.traces.catalogue import runs
-from tests.traces.runner import run, run_here
-from tests.traces.world import module_image
+from tests.traces.runner import run_here, run_in_turn
+from tests.traces.scenario import Scenario
+from tests.traces.world import attempt, module_image
 
-STALLED_SECONDS = 150  # more than runner.SECONDS
+HERE = Path(__file__).resolve().parent
+STALLED_SECONDS = 30  # a scenario takes milliseconds, or the seconds after which a hold lets go
 
 
 def versions() -> dict[str, str]:
@@ -35,30 +46,40 @@ def versions() -> dict[str, str]:
     }
 
 
-def _stalled(key: str) -> None:
-    """End the process: a driver call that never returns cannot be interrupted otherwise."""
-    print(f"stalled: {key}", file=sys.stderr, flush=True)
-    os._exit(3)
+def load(path: Path) -> dict[str, Any]:
+    """Read a recording, gzipped or plain."""
+    data = path.read_bytes()
+    trace: dict[str, Any] = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+    return trace
+
+
+def recordings() -> dict[str, dict[str, Any]]:
+    """The recordings that lie beside this file, by their names without endings."""
+    return {path.name.partition(".json")[0]: load(path) for path in sorted(HERE.glob("*.json*"))}
+
+
+def key_of(scenario: dict[str, Any]) -> str:
+    """The key of a recorded run."""
+    return f"{scenario['name']} [{scenario['mode']}]"
 
 
 def record(device: Device, keys: list[str]) -> dict[str, Any]:
-    """Run the scenarios; return the trace file's object, without those whose process died."""
-    image = module_image(device)
-    found = []
-    for key in keys:
-        watch = threading.Timer(STALLED_SECONDS, _stalled, [key])
-        watch.daemon = True
-        watch.start()
-        try:
-            found.append(run(device, image, key))
-        except RuntimeError as error:  # its process died: a scenario that cannot be recorded
-            print(f"left out: {error}", file=sys.stderr, flush=True)
-        watch.cancel()
+    """Run the scenarios; return the recording's object."""
+    found: list[dict[str, Any]] = []
+    left_out: list[list[str]] = []
+    alone = {key for key, (scenario, _) in runs().items() if scenario.kills}
+    batches = [[key] for key in keys if key in alone]
+    for batch in [[key for key in keys if key not in alone], *batches]:
+        answered, refused = run_in_turn(device.spec, batch)
+        found += answered
+        left_out += refused
+    order = {key: place for place, key in enumerate(runs())}
     return {
         "gpu": device.title,
         "driver": device.driver_version,
         "versions": versions(),
-        "scenarios": found,
+        "left_out": left_out,
+        "scenarios": sorted(found, key=lambda scenario: order[key_of(scenario)]),
     }
 
 
@@ -74,12 +95,44 @@ def render(trace: dict[str, Any]) -> str:
     return "\n".join([*lines, "]}", ""])
 
 
-def _run_one(device: Device, key: str) -> None:
-    """Print one run's answer, the process being its own; then leave without more driver calls."""
-    scenario, mode = runs()[key]
-    print(json.dumps(run_here(device, module_image(device), scenario, mode)), flush=True)
-    # A poisoned context may refuse to be torn down; what it answered is already printed.
+def _serve(device: Device) -> None:
+    """Run the keys that standard input names, one a line; print each answer, one a line.
+
+    Ends without more driver calls: a poisoned context may refuse to be torn down, and all that it
+    answered is printed.
+    """
+    image = module_image(device)
+    for line in sys.stdin:
+        scenario, mode = runs()[line.strip()]
+        watch = threading.Timer(STALLED_SECONDS, os._exit, [3])
+        watch.daemon = True
+        watch.start()
+        answer = _answer(device, image, scenario, mode)
+        watch.cancel()
+        print(json.dumps(answer), flush=True)
+        if "error" in answer:
+            break  # the next one must not pay for it
     os._exit(0)
+
+
+def _answer(device: Device, image: bytes, scenario: Scenario, mode: str) -> dict[str, Any]:
+    try:
+        answer = run_here(device, image, scenario, mode)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    code = attempt(cu.cuCtxSynchronize)[0]
+    if code and not scenario.kills:
+        return {"error": f"it poisons the context ({code}): say kills=True"}
+    return answer
+
+
+def _keys(options: argparse.Namespace) -> list[str]:
+    known: set[str] = set()
+    if options.missing:
+        for trace in recordings().values():
+            known |= {key_of(scenario) for scenario in trace["scenarios"]}
+            known |= {key for key, _ in trace.get("left_out", [])}
+    return [key for key in runs() if options.only in key and key not in known]
 
 
 def main() -> int:
@@ -88,18 +141,23 @@ def main() -> int:
     parser.add_argument("--device", default="auto", help="auto, host, cuda or cuda:N")
     parser.add_argument("--out", type=Path, help="the trace file to write")
     parser.add_argument("--only", default="", help="only scenarios whose key contains this")
-    parser.add_argument("--one", help="run this key in this process and print its answer")
+    parser.add_argument("--missing", action="store_true", help="only what no recording here has")
+    parser.add_argument("--serve", action="store_true", help="run what standard input names")
     options = parser.parse_args()
     device = open_device(options.device)
-    if options.one:
-        _run_one(device, options.one)
-    trace = record(device, [key for key in runs() if options.only in key])
+    if options.serve:
+        _serve(device)
+    trace = record(device, _keys(options))
     text = render(trace)
     if options.out is None:
         sys.stdout.write(text)
+    elif options.out.suffix == ".gz":
+        options.out.write_bytes(gzip.compress(text.encode(), mtime=0))
     else:
         options.out.write_text(text, encoding="utf-8")
-        print(f"{len(trace['scenarios'])} scenarios on {trace['gpu']} -> {options.out}")
+    for key, why in trace["left_out"]:
+        print(f"left out: {key}: {why}", file=sys.stderr)
+    print(f"{len(trace['scenarios'])} scenarios on {trace['gpu']}", file=sys.stderr)
     return 0
 
 

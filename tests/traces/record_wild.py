@@ -1,7 +1,7 @@
 """Record what a driver answers to random sequences, and compare two recordings:
 
     python tests/traces/record_wild.py run --device D --out F.json.gz FIRST COUNT [--jobs N]
-    python tests/traces/record_wild.py compare A.json.gz B.json.gz
+    python tests/traces/record_wild.py compare A.json.gz B.json.gz [--json]
 
 A recording is one gzipped JSON object: gpu, driver, sequences: {seed: [[step, code, [capture status
 of streams s, t, u, b], extra], ...]}, fatal: [step]. Sequences run in processes of 50, so that one
@@ -15,8 +15,9 @@ import gzip
 import json
 import subprocess
 import sys
-from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,21 @@ _TRYING = "trying "
 NOT_READY = 600  # whether work in flight is done is not the rules' business
 
 
-def answers(device: Device, image: bytes, seed: int) -> Calls:
+def answers(
+    device: Device, image: bytes, seed: int, before: Callable[[str], None] | None = None
+) -> Calls:
     """Run one sequence: [[step, code, statuses, extra], ...] up to JSON's types.
 
-    The code of a step is "missing" when nothing has the name that it speaks of.
+    The code of a step is "missing" when nothing has the name that it speaks of. `before` is told
+    each step ahead of its call.
     """
     scenario = scenario_of(seed)
     world = World(device, image, scenario.modes[0])
     calls: Calls = []
     try:
         for step in scenario.steps:
-            print(f"{_TRYING}{seed}: {step}", flush=True)
+            if before is not None:
+                before(step)
             code: int | str
             try:
                 code, extra = perform(world, step)
@@ -136,30 +141,43 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _tell(seed: int, step: str) -> None:
+    print(f"{_TRYING}{seed}: {step}", flush=True)
+
+
 def _run_chunk(options: argparse.Namespace) -> int:
     device = open_device(options.device)
     image = module_image(device)
     for seed in range(options.first, options.first + options.count):
-        print(json.dumps({str(seed): answers(device, image, seed)}), flush=True)
+        found = answers(device, image, seed, partial(_tell, seed))
+        print(json.dumps({str(seed): found}), flush=True)
     return 0
 
 
-def _compare(options: argparse.Namespace) -> int:
-    one, other = load(options.one)["sequences"], load(options.other)["sequences"]
-    both = sorted(one.keys() & other.keys())
-    kinds: Counter[str] = Counter()
-    example: dict[str, str] = {}
-    for seed in both:
+def _groups(one: dict[str, Calls], other: dict[str, Calls]) -> dict[str, list[list[Any]]]:
+    """Where sequences differ first, [seed, place], by the verb and its two answers."""
+    found: dict[str, list[list[Any]]] = {}
+    for seed in sorted(one.keys() & other.keys()):
         place = first_difference(one[seed], other[seed])
         if place is None:
             continue
         left, right = one[seed][place], other[seed][place]
-        kind = f"{left[0].lstrip('@').split()[0]}: {left[1:]} / {right[1:]}"
-        kinds[kind] += 1
-        example.setdefault(kind, f"seed {seed} call {place}")
-    print(f"{len(both) - sum(kinds.values())} of {len(both)} sequences answered alike")
-    for kind, count in kinds.most_common():
-        print(f"{count} x {kind}, e.g. {example[kind]}")
+        kind = f"{left[0].removeprefix('@').split()[0]}: {left[1:]} / {right[1:]}"
+        found.setdefault(kind, []).append([seed, place])
+    return found
+
+
+def _compare(options: argparse.Namespace) -> int:
+    one, other = load(options.one)["sequences"], load(options.other)["sequences"]
+    groups = _groups(one, other)
+    both, differ = len(one.keys() & other.keys()), sum(map(len, groups.values()))
+    if options.json:
+        print(json.dumps({"both": both, "alike": both - differ, "differences": groups}))
+        return 0
+    print(f"{both - differ} of {both} sequences answered alike")
+    for kind, places in sorted(groups.items(), key=lambda item: -len(item[1])):
+        seed, place = places[0]
+        print(f"{len(places)} x {kind}, e.g. seed {seed} call {place}")
     return 0
 
 
@@ -180,6 +198,7 @@ def main() -> int:
     compare.set_defaults(run=_compare)
     compare.add_argument("one", type=Path)
     compare.add_argument("other", type=Path)
+    compare.add_argument("--json", action="store_true", help="{both, alike, differences: {...}}")
     options = parser.parse_args()
     result: int = options.run(options)
     return result

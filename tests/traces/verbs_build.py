@@ -25,7 +25,7 @@ _DEVICE = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
 _HOST = cu.CUmemorytype.CU_MEMORYTYPE_HOST
 
 
-def _place(world: World, graph: str, place: str, kind: str) -> Any:
+def node_at(world: World, graph: str, place: str, kind: str) -> Any:
     """The graph's node of that kind and number, counted round; of any kind for place 3."""
     nodes = driver_graph.nodes(int(world.graphs[graph]))
     alike = [node for node in nodes if driver_graph.node_type(node) == kind]
@@ -60,10 +60,7 @@ def kernel_params(world: World, kernel: str = "noop", grid: int = 1, block: int 
     params.func = world.functions[kernel]
     params.gridDimX, params.blockDimX = grid, block
     params.gridDimY = params.gridDimZ = params.blockDimY = params.blockDimZ = 1
-    first, second = (int(buffer) for buffer in world.buffers)
-    params.kernelParams = world.pack(
-        ctypes.c_void_p(first), ctypes.c_void_p(second), ctypes.c_int(7), ctypes.c_float(1.5)
-    )
+    params.kernelParams = world.pack_buffers()
     return params
 
 
@@ -200,7 +197,7 @@ def edge_remove(world: World, graph: str, first: str, second: str) -> Answer:
 def node_kernel(world: World, graph: str, place: str, kernel: str, grid: str) -> Answer:
     """cuGraphKernelNodeSetParams, of the graph: another kernel, another grid."""
     params = kernel_params(world, kernel, int(grid))
-    return attempt(cu.cuGraphKernelNodeSetParams, _place(world, graph, place, "kernel"), params)[
+    return attempt(cu.cuGraphKernelNodeSetParams, node_at(world, graph, place, "kernel"), params)[
         0
     ], None
 
@@ -208,7 +205,7 @@ def node_kernel(world: World, graph: str, place: str, kernel: str, grid: str) ->
 def node_fill(world: World, graph: str, place: str, width: str) -> Answer:
     """cuGraphMemsetNodeSetParams, of the graph."""
     params = fill_params(world, "1", width)
-    return attempt(cu.cuGraphMemsetNodeSetParams, _place(world, graph, place, "memset"), params)[
+    return attempt(cu.cuGraphMemsetNodeSetParams, node_at(world, graph, place, "memset"), params)[
         0
     ], None
 
@@ -216,45 +213,45 @@ def node_fill(world: World, graph: str, place: str, width: str) -> Answer:
 def exec_kernel(world: World, name: str, graph: str, place: str, kernel: str, grid: str) -> Answer:
     """cuGraphExecKernelNodeSetParams."""
     params = kernel_params(world, kernel, int(grid))
-    node = _place(world, graph, place, "kernel")
+    node = node_at(world, graph, place, "kernel")
     return attempt(cu.cuGraphExecKernelNodeSetParams, world.execs[name], node, params)[0], None
 
 
 def exec_fill(world: World, name: str, graph: str, place: str, width: str) -> Answer:
     """cuGraphExecMemsetNodeSetParams."""
     params = fill_params(world, "1", width)
-    answer = world.execs[name], _place(world, graph, place, "memset"), params, _context()
+    answer = world.execs[name], node_at(world, graph, place, "memset"), params, _context()
     return attempt(cu.cuGraphExecMemsetNodeSetParams, *answer)[0], None
 
 
 def exec_copy(world: World, name: str, graph: str, place: str, kind: str, nbytes: str) -> Answer:
     """cuGraphExecMemcpyNodeSetParams."""
     params = copy_params(world, kind, nbytes)
-    answer = world.execs[name], _place(world, graph, place, "memcpy"), params, _context()
+    answer = world.execs[name], node_at(world, graph, place, "memcpy"), params, _context()
     return attempt(cu.cuGraphExecMemcpyNodeSetParams, *answer)[0], None
 
 
 def exec_host(world: World, name: str, graph: str, place: str) -> Answer:
     """cuGraphExecHostNodeSetParams."""
-    answer = world.execs[name], _place(world, graph, place, "host"), host_params(world)
+    answer = world.execs[name], node_at(world, graph, place, "host"), host_params(world)
     return attempt(cu.cuGraphExecHostNodeSetParams, *answer)[0], None
 
 
 def exec_child(world: World, name: str, graph: str, place: str, child: str) -> Answer:
     """cuGraphExecChildGraphNodeSetParams."""
-    answer = world.execs[name], _place(world, graph, place, "graph"), world.graphs[child]
+    answer = world.execs[name], node_at(world, graph, place, "graph"), world.graphs[child]
     return attempt(cu.cuGraphExecChildGraphNodeSetParams, *answer)[0], None
 
 
 def exec_record(world: World, name: str, graph: str, place: str, event: str) -> Answer:
     """cuGraphExecEventRecordNodeSetEvent."""
-    answer = world.execs[name], _place(world, graph, place, "event_record"), world.events[event]
+    answer = world.execs[name], node_at(world, graph, place, "event_record"), world.events[event]
     return attempt(cu.cuGraphExecEventRecordNodeSetEvent, *answer)[0], None
 
 
 def exec_wait(world: World, name: str, graph: str, place: str, event: str) -> Answer:
     """cuGraphExecEventWaitNodeSetEvent."""
-    answer = world.execs[name], _place(world, graph, place, "wait_event"), world.events[event]
+    answer = world.execs[name], node_at(world, graph, place, "wait_event"), world.events[event]
     return attempt(cu.cuGraphExecEventWaitNodeSetEvent, *answer)[0], None
 
 

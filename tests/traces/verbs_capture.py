@@ -17,14 +17,15 @@ AUTO_FREE = cu.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON
 EXTERNAL = 1  # CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL
 
 
-def _mode(name: str) -> Any:
+def capture_mode(name: str) -> Any:
+    """The bindings' capture mode of that name."""
     return getattr(cu.CUstreamCaptureMode, f"CU_STREAM_CAPTURE_MODE_{name}")
 
 
 def begin(world: World, stream: str, mode: str = "") -> Answer:
     """cuStreamBeginCapture in the scenario's mode, or the one given."""
     handle = world.stream(stream)
-    return attempt(cu.cuStreamBeginCapture, handle, _mode(mode or world.mode))[0], None
+    return attempt(cu.cuStreamBeginCapture, handle, capture_mode(mode or world.mode))[0], None
 
 
 def end(world: World, stream: str, name: str = "g") -> Answer:
@@ -74,7 +75,7 @@ def capture_info(world: World, stream: str) -> Answer:
 
 def exchange_mode(world: World, mode: str) -> Answer:
     """cuThreadExchangeStreamCaptureMode; extra: the thread's mode before."""
-    code, before = attempt(cu.cuThreadExchangeStreamCaptureMode, _mode(mode))
+    code, before = attempt(cu.cuThreadExchangeStreamCaptureMode, capture_mode(mode))
     return code, int(before) if code == 0 else None
 
 

@@ -14,7 +14,7 @@ from cuda.bindings import driver as cu
 
 from lowgraph.driver import Device, compat, gate
 from lowgraph.driver import graph as driver_graph
-from tests.traces.verbs_capture import _mode, describe
+from tests.traces.verbs_capture import capture_mode, describe
 from tests.traces.world import HERE, World, attempt
 
 Answer = tuple[int, Any]
@@ -53,14 +53,6 @@ def graph_named(world: World, name: str) -> Any:
         info = attempt(compat.stream_get_capture_info, world.stream(name.removeprefix("capture:")))
         return cu.CUgraph(int(info[1][2]))
     return world.bodies.get(name) or world.graphs[name]
-
-
-def graph_create(world: World, name: str) -> Answer:
-    """cuGraphCreate."""
-    code, graph = attempt(cu.cuGraphCreate, 0)
-    if code == 0:
-        world.keep_graph(name, graph)
-    return code, None
 
 
 def cond_handle(world: World, name: str, graph: str, default: str = "", flags: str = "") -> Answer:
@@ -132,7 +124,7 @@ def cond_capture(
 def begin_into(world: World, stream: str, graph: str, mode: str = "") -> Answer:
     """cuStreamBeginCaptureToGraph without dependencies."""
     arguments = (world.stream(stream), graph_named(world, graph), None, None, 0)
-    code, _ = attempt(cu.cuStreamBeginCaptureToGraph, *arguments, _mode(mode or world.mode))
+    code, _ = attempt(cu.cuStreamBeginCaptureToGraph, *arguments, capture_mode(mode or world.mode))
     return code, None
 
 
@@ -220,7 +212,7 @@ def _place(world: World, graph: Any, params: Any) -> str | None:
 
 
 _FUNCTIONS = (
-    cond_load, graph_create, cond_handle, same_handle, cond_node, cond_capture, begin_into,
+    cond_load, cond_handle, same_handle, cond_node, cond_capture, begin_into,
     end_into, graph_nodes, steer, count_to, round_to, bump, counts, launch_good,
     instantiate_params,
 )  # fmt: skip

@@ -41,18 +41,13 @@ def _attribute(key: str, value: int) -> Any:
 
 
 def _arguments(world: World, kernel: str, options: dict[str, str]) -> int:
-    first, second = (int(buffer) for buffer in world.buffers)
     if kernel == "hold":
         return world.hold()
     if kernel == "stray_store":
         return world.pack(ctypes.c_void_p(16))
     if kernel == "cluster_size":
-        return world.pack(ctypes.c_void_p(first))
-    if "swapped" in options:
-        first, second = second, first
-    return world.pack(
-        ctypes.c_void_p(first), ctypes.c_void_p(second), ctypes.c_int(7), ctypes.c_float(1.5)
-    )
+        return world.pack(ctypes.c_void_p(int(world.buffers[0])))
+    return world.pack_buffers("swapped" in options)
 
 
 def launch(world: World, stream: str, *settings: str) -> Answer:
@@ -148,6 +143,11 @@ def free(world: World, name: str) -> Answer:
     return code, None
 
 
+def free_graph(world: World, name: str) -> Answer:
+    """cuMemFree of an address that a graph allocates."""
+    return attempt(cu.cuMemFree, world.graph_memory[name])[0], None
+
+
 def alloc_async(world: World, name: str, stream: str) -> Answer:
     """cuMemAllocAsync. An address that a capture gave is the graph's: the world leaves it."""
     capturing = any(world.status())
@@ -222,7 +222,8 @@ def get_function(world: World, kernel: str) -> Answer:
 
 _FUNCTIONS = (
     launch, allow_shared, release, release_sync, copy_htod, copy_dtoh, copy_htod_async,
-    copy_dtoh_async, copy_dtod_async, memset, memset_async, alloc, free, alloc_async, free_async,
+    copy_dtoh_async, copy_dtod_async, memset, memset_async, alloc, free, free_graph, alloc_async,
+    free_async,
     host_alloc, host_register, mem_info, pool_trim, ctx_limit, module_load, module_unload,
     get_function,
 )  # fmt: skip

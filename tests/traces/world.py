@@ -78,6 +78,8 @@ class World:
         self.conditional_nodes: dict[str, int] = {}
         self.bodies: dict[str, Any] = {}  # graphs of those nodes, which go with them
         self.all_good = True  # no step has failed so far
+        self.libraries: dict[str, Any] = {}
+        self.user_objects: dict[str, Any] = {}  # the driver's to free once their references go
         self.keep: list[Any] = []  # host functions and argument storage, until the world closes
         self.other = ThreadPoolExecutor(1, initializer=device.make_current)
         self.watch: threading.Timer | None = None
@@ -128,6 +130,12 @@ class World:
         self.keep.append((values, pointers))
         return ctypes.addressof(pointers)
 
+    def pack_buffers(self, swapped: bool = False) -> int:
+        """`pack` of the idle kernels' arguments: the two buffers, or the other way round."""
+        first, second = (int(buffer) for buffer in self.buffers[:: -1 if swapped else 1])
+        pointers = ctypes.c_void_p(first), ctypes.c_void_p(second)
+        return self.pack(*pointers, ctypes.c_int(7), ctypes.c_float(1.5))
+
     def close(self) -> None:
         """Release held kernels, end captures, free everything. Answers are not looked at:
         after a fault every call fails, and that is what the scenario was for."""
@@ -148,6 +156,7 @@ class World:
             *((cu.cuMemFree, address) for address in [*self.memory.values(), *self.buffers]),
             *((cu.cuMemFreeHost, pointer) for pointer in [*self.host_memory, self.pinned]),
             *((cu.cuModuleUnload, handle) for handle in [*self.modules.values(), self.module]),
+            *((cu.cuLibraryUnload, handle) for handle in self.libraries.values()),
         ]
         if self.registered is not None:
             releases.append((cu.cuMemHostUnregister, self.registered))

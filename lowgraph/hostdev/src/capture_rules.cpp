@@ -4,7 +4,6 @@
 #include "capture_state.h"
 #include "conditional.h"
 #include "graph.h"
-#include "graph_memory.h"
 
 namespace lowgraph {
 namespace {
@@ -111,10 +110,10 @@ Route wait_for_captured(Stream& stream, Event& event) {
     return recorded_it;
 }
 
-// A free may be recorded for any graph's allocation, not for memory from outside; the capture goes on.
-bool may_record(const Work& work) {
+// A free may be recorded for a graph's allocation, not for memory from outside; the capture goes on.
+bool may_record(Graph& graph, const Work& work) {
     const auto* const free = std::get_if<FreeWork>(&work);
-    return !free || find_graph_memory(free->address);
+    return !free || check_free_node(graph, free->address) == CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -122,17 +121,17 @@ bool may_record(const Work& work) {
 const std::vector<std::shared_ptr<Capture>>& live_captures() { return captures(); }
 
 Route route_work(Stream& stream, Work&& work) {
+    if (std::holds_alternative<ImageWork>(work) && stream.capture) {  // told even after an invalidation
+        invalidate(*stream.capture);
+        return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
     if (const CUresult code = standing_refusal(stream); code != CUDA_SUCCESS) return refuse(code);
     if (!stream.capture) {
         const bool unsafe = std::holds_alternative<AllocWork>(work) || std::holds_alternative<FreeWork>(work);
         const CUresult code = unsafe ? guard_unsafe() : CUDA_SUCCESS;
         return code == CUDA_SUCCESS ? run_it : refuse(code);
     }
-    if (std::holds_alternative<ImageWork>(work)) {
-        invalidate(*stream.capture);
-        return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    }
-    if (!may_record(work)) return refuse(CUDA_ERROR_INVALID_VALUE);
+    if (!may_record(graph_of(*stream.capture), work)) return refuse(CUDA_ERROR_INVALID_VALUE);
     record_node(stream, std::move(work));
     return recorded_it;
 }
@@ -165,7 +164,8 @@ Route route_record(Stream& stream, Event& event, unsigned flags) {
 Route route_wait(Stream& stream, Event& event, unsigned flags) {
     if (const CUresult code = standing_refusal(stream); code != CUDA_SUCCESS) return refuse(code);
     if (flags & CU_EVENT_WAIT_EXTERNAL) {
-        if (!stream.capture) return refuse(CUDA_ERROR_ILLEGAL_STATE);
+        const bool over = event.capture && is_dead(*event.capture);
+        if (!stream.capture) return refuse(over ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_ILLEGAL_STATE);
         record_node(stream, WaitWork{&event});
         return recorded_it;
     }

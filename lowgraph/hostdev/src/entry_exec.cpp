@@ -206,6 +206,7 @@ LOWGRAPH_API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec,
     const Node* const node = find_node(hNode);
     const Graph* const child = find_graph(childGraph);
     if (exec == nullptr || node == nullptr || child == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (has_memory_nodes(*child)) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;  // before the node is looked at
     const ExecNode* const now = find_exec_node(*exec, *node);
     if (now == nullptr || !now->child) return CUDA_ERROR_INVALID_VALUE;
     return fill_result(update_child(*exec, *node, *child), nullptr);

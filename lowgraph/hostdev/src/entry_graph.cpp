@@ -70,6 +70,13 @@ CUresult rewire(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, 
     return CUDA_SUCCESS;
 }
 
+// The edges of a graph with memory nodes stay, its nodes too; this is told before all else.
+CUresult remove_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
+    const Graph* const graph = find_graph(handle);
+    if (graph != nullptr && has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    return rewire(handle, from, to, count, disconnect);
+}
+
 }  // namespace
 
 LOWGRAPH_API CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
@@ -187,7 +194,7 @@ LOWGRAPH_API CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNod
 LOWGRAPH_API CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                                 size_t count) {
     LOWGRAPH_ENTRY(graphs);
-    return rewire(hGraph, from, to, count, disconnect);
+    return remove_edges(hGraph, from, to, count);
 }
 
 LOWGRAPH_API CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode* from,
@@ -195,7 +202,7 @@ LOWGRAPH_API CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraph
                                                    size_t count) {
     LOWGRAPH_ENTRY(graphs);
     if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
-    return rewire(hGraph, from, to, count, disconnect);
+    return remove_edges(hGraph, from, to, count);
 }
 
 LOWGRAPH_API CUresult cuGraphDestroyNode(CUgraphNode hNode) {

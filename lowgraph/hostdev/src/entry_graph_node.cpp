@@ -133,6 +133,8 @@ LOWGRAPH_API CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph
                                                const CUgraphNode* dependencies, size_t count,
                                                CUgraph childGraph) {
     LOWGRAPH_ENTRY(context);
+    const Graph* const child = find_graph(childGraph);
+    if (child != nullptr && has_memory_nodes(*child)) return CUDA_ERROR_NOT_SUPPORTED;  // before all else
     return add({phGraphNode, hGraph, dependencies, count},
                [childGraph](Work* work) { return read_child(childGraph, work); });
 }

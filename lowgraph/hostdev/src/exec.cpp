@@ -25,7 +25,7 @@ void add_places(const Graph& graph, const std::vector<uint32_t>& above, Places& 
         std::vector<uint32_t> path = above;
         path.push_back(place++);
         if (const auto* child = std::get_if<ChildWork>(&node->work)) add_places(*child->graph, path, places);
-        places[node] = {graph.uid, std::move(path)};
+        places[node] = {graph.uid, node->id, std::move(path)};
     }
 }
 
@@ -70,6 +70,13 @@ bool is_instantiated(const Graph& graph) {
                        [&graph](const auto& entry) { return entry.second->source_uid == graph.uid; });
 }
 
+// An executable that was made before the graph had memory nodes is in nobody's way.
+bool is_memory_taken(const Graph& graph) {
+    return std::any_of(execs().begin(), execs().end(), [&graph](const auto& entry) {
+        return entry.second->source_uid == graph.uid && entry.second->holds_memory;
+    });
+}
+
 void set_node(ExecImage& image, const std::vector<uint32_t>& path, size_t level, ExecNode&& changed) {
     std::shared_ptr<const ExecNode>& slot = image.nodes[path[level]];
     if (level + 1 == path.size()) {
@@ -104,6 +111,20 @@ CUresult settle_allocations(const Exec& exec, Stream& stream) {
         enqueue_after(stream, FreeWork{memory->address}, exec.last);
     }
     return CUDA_SUCCESS;
+}
+
+// A free node of memory that no launch so far has allocated, this one neither, ends the launch.
+bool frees_what_is_not_there(const ExecImage& image) {
+    std::unordered_set<const GraphMemory*> own;
+    bool stray = false;
+    for_each_node(image, [&](const ExecNode& node) {
+        if (node.memory) own.insert(node.memory.get());
+        const auto* const free = std::get_if<FreeWork>(&node.work);
+        if (free == nullptr) return;
+        const std::shared_ptr<GraphMemory> memory = find_graph_memory(free->address);
+        stray |= !memory || (!memory->live && !own.count(memory.get()));
+    });
+    return stray;
 }
 
 // What a launch that was queued means for events and for memory, as later calls see it.
@@ -158,11 +179,14 @@ CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node
     *culprit = find_culprit(graph);
     if (*culprit) return CUDA_ERROR_INVALID_VALUE;
     if (has_unused_condition(graph)) return CUDA_ERROR_INVALID_VALUE;
-    const bool once = has_memory_nodes(graph) || has_conditional_nodes(graph);
-    if (once && is_instantiated(graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (has_memory_nodes(graph) && is_memory_taken(graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (has_conditional_nodes(graph) && is_instantiated(graph)) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_unique<Exec>();
     made->flags = flags;
     made->source_uid = graph.uid;
+    made->holds_memory = has_memory_nodes(graph);
+    for (const Node& node : graph.nodes)
+        if (node.memory) node.memory->instantiated = true;
     made->image = make_image(graph);
     made->image->assigned = assigned_conditions(graph);
     add_places(graph, {}, made->places);
@@ -176,6 +200,7 @@ void destroy_execs() { execs().clear(); }
 
 CUresult launch(Exec& exec, Stream& stream, Ticket* ticket) {
     if (const CUresult code = settle_allocations(exec, stream); code != CUDA_SUCCESS) return code;
+    if (exec.holds_memory && frees_what_is_not_there(*exec.image)) return CUDA_ERROR_INVALID_VALUE;
     queue_waits(*exec.image, stream);
     exec.last = enqueue_after(stream, ImageWork{exec.image}, exec.last);
     note_effects(*exec.image, exec.last);
@@ -196,6 +221,7 @@ CUresult run_image(const ExecImage& image) {
 const ExecNode* find_exec_node(const Exec& exec, const Node& node) {
     const auto place = exec.places.find(&node);
     if (place == exec.places.end() || place->second.graph_uid != node.graph->uid) return nullptr;
+    if (place->second.node_id != node.id) return nullptr;
     const ExecImage* image = exec.image.get();
     const std::vector<uint32_t>& path = place->second.path;
     for (size_t level = 0; level + 1 < path.size(); ++level) image = image->nodes[path[level]]->child.get();

@@ -23,7 +23,7 @@ struct ExecImage {
 
 // Where a node is: its place in the image, then in the child graph's image that stands there ...
 struct ExecPlace {
-    uint64_t graph_uid = 0;  // tells a node from one of a later graph at its address
+    uint64_t graph_uid = 0, node_id = 0;  // tell a node from a later one at its address
     std::vector<uint32_t> path;
 };
 
@@ -31,6 +31,7 @@ struct ExecPlace {
 struct Exec {
     uint64_t flags = 0;
     uint64_t source_uid = 0;  // of the graph it was made from
+    bool holds_memory = false;  // that graph had memory nodes then
     std::shared_ptr<ExecImage> image;  // changed in place only while no launch has it
     std::unordered_map<const Node*, ExecPlace> places;  // of the source graph's nodes
     Ticket last;  // its newest launch: launches of one executable run one after another

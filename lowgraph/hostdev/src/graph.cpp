@@ -26,6 +26,10 @@ bool has_edge(const Node& from, const Node& to) {
     return std::find(to.before.begin(), to.before.end(), &from) != to.before.end();
 }
 
+bool is_memory(const Work& work) {
+    return std::holds_alternative<AllocWork>(work) || std::holds_alternative<FreeWork>(work);
+}
+
 void drop(std::vector<Node*>& list, const Node& node) {
     list.erase(std::find(list.begin(), list.end(), &node));
 }
@@ -69,7 +73,9 @@ Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies
     node.id = graph.next_id++;
     node.work = std::move(work);
     if (const auto* alloc = std::get_if<AllocWork>(&node.work))
-        node.memory = own_graph_memory(alloc->address, alloc->bytes);
+        node.memory = own_graph_memory(alloc->address, alloc->bytes, graph.uid);
+    if (const auto* free = std::get_if<FreeWork>(&node.work)) note_free_node(free->address, graph.uid);
+    graph.holds_memory |= is_memory(node.work);
     registry().nodes.insert(&node);
     for (Node* before : dependencies)
         if (!has_edge(*before, node)) {
@@ -148,10 +154,16 @@ Node* find_in_clone(const Node& original, Graph& clone) {
 }
 
 bool has_memory_nodes(const Graph& graph) {
-    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-        if (const auto* child = std::get_if<ChildWork>(&node.work)) return has_memory_nodes(*child->graph);
-        return std::holds_alternative<AllocWork>(node.work) || std::holds_alternative<FreeWork>(node.work);
+    return graph.holds_memory || std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+        const auto* const child = std::get_if<ChildWork>(&node.work);
+        return child && has_memory_nodes(*child->graph);
     });
+}
+
+CUresult check_free_node(Graph& graph, uint64_t address) {
+    if (may_free_in(graph.uid, address)) return CUDA_SUCCESS;
+    graph.holds_memory = true;  // as on driver 580.159: it counts as one with memory nodes from now on
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 std::unordered_set<const Node*> ancestry(const std::vector<Node*>& nodes) {

@@ -29,6 +29,10 @@ CUgraphNodeType type_of(const Work& work);
 std::unique_ptr<Graph> clone_graph(const Graph& original);
 Node* find_in_clone(const Node& original, Graph& clone);
 bool has_memory_nodes(const Graph& graph);
+// Whether the graph may have a node that frees the address: INVALID_VALUE for memory from outside graphs,
+// for what the graph itself or the graph of the allocation frees already, and for an allocation of this
+// graph that an executable has. A refusal makes the graph one with memory nodes.
+CUresult check_free_node(Graph& graph, uint64_t address);
 // The nodes and everything they depend on.
 std::unordered_set<const Node*> ancestry(const std::vector<Node*>& nodes);
 // Each node after those that it depends on; among those that are free, the oldest first.

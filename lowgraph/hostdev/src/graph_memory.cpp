@@ -1,5 +1,7 @@
 #include "graph_memory.h"
 
+#include <algorithm>
+
 #include "memory.h"
 
 namespace lowgraph {
@@ -18,7 +20,7 @@ Table& table() {
 
 }  // namespace
 
-GraphMemory::GraphMemory(uint64_t start, size_t size) : address(start), bytes(size) {}
+GraphMemory::GraphMemory(uint64_t start, size_t size, uint64_t graph) : address(start), bytes(size), home(graph) {}
 
 GraphMemory::~GraphMemory() {
     {
@@ -29,8 +31,8 @@ GraphMemory::~GraphMemory() {
     if (!live) abandon(address);
 }
 
-std::shared_ptr<GraphMemory> own_graph_memory(uint64_t address, size_t bytes) {
-    auto memory = std::make_shared<GraphMemory>(address, bytes);
+std::shared_ptr<GraphMemory> own_graph_memory(uint64_t address, size_t bytes, uint64_t home) {
+    auto memory = std::make_shared<GraphMemory>(address, bytes, home);
     const std::lock_guard<std::mutex> hold(table().lock);
     table().by_address[address] = memory;
     return memory;
@@ -40,6 +42,18 @@ std::shared_ptr<GraphMemory> find_graph_memory(uint64_t address) {
     const std::lock_guard<std::mutex> hold(table().lock);
     const auto found = table().by_address.find(address);
     return found == table().by_address.end() ? nullptr : found->second.lock();
+}
+
+void note_free_node(uint64_t address, uint64_t graph_uid) {
+    if (const std::shared_ptr<GraphMemory> memory = find_graph_memory(address))
+        memory->freed_in.push_back(graph_uid);
+}
+
+bool may_free_in(uint64_t graph_uid, uint64_t address) {
+    const std::shared_ptr<GraphMemory> memory = find_graph_memory(address);
+    if (!memory || (memory->home == graph_uid && memory->instantiated)) return false;
+    return std::none_of(memory->freed_in.begin(), memory->freed_in.end(),
+                        [&](uint64_t uid) { return uid == graph_uid || uid == memory->home; });
 }
 
 bool free_graph_memory(uint64_t address) {

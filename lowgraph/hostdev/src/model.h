@@ -114,6 +114,7 @@ struct Graph {
     uint64_t next_id = 0;
     uint64_t uid = 0;          // of the process: addresses are used again, uids are not
     uint64_t cloned_from = 0;  // uid of the graph that this is a clone of; its nodes kept their ids
+    bool holds_memory = false;  // a memory node was added, or a free was refused: for good
     std::vector<std::shared_ptr<UserObject>> user_objects;  // one entry a reference
     std::vector<std::shared_ptr<Condition>> conditions;     // made for it, with a node or not yet
     std::vector<uint64_t> inside;  // of a conditional node's body: uids of the graphs around it, outermost first

@@ -1,5 +1,7 @@
 // What the entry points of single nodes share: a node is added or set once its parameters are read.
 #pragma once
+#include <algorithm>
+
 #include "entry.h"
 #include "graph.h"
 #include "handles.h"
@@ -14,6 +16,11 @@ struct NewNode {
     size_t count;
 };
 
+inline bool names_one_twice(std::vector<Node*> nodes) {
+    std::sort(nodes.begin(), nodes.end());
+    return std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end();
+}
+
 // `read` turns the caller's parameters into work, once the graph and the dependencies are known good.
 template <typename Read>
 CUresult add(const NewNode& wanted, Read read) {
@@ -21,8 +28,11 @@ CUresult add(const NewNode& wanted, Read read) {
     std::vector<Node*> dependencies;
     if (wanted.out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!read_nodes(wanted.dependencies, wanted.count, graph, &dependencies)) return CUDA_ERROR_INVALID_VALUE;
+    if (names_one_twice(dependencies)) return CUDA_ERROR_INVALID_VALUE;
     Work work;
     if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
+    if (const auto* free = std::get_if<FreeWork>(&work))
+        if (const CUresult code = check_free_node(*graph, free->address); code != CUDA_SUCCESS) return code;
     *wanted.out = handle_of(&add_node(*graph, std::move(work), dependencies));
     return CUDA_SUCCESS;
 }
