@@ -21,7 +21,7 @@ def clone(world: World, graph: str, name: str) -> Answer:
     return code, None
 
 
-def add_child(world: World, graph: str, child: str) -> Answer:
+def body_add_child(world: World, graph: str, child: str) -> Answer:
     """cuGraphAddChildGraphNode."""
     owner, inner = graph_named(world, graph), graph_named(world, child)
     return attempt(cu.cuGraphAddChildGraphNode, owner, [], 0, inner)[0], None
@@ -70,7 +70,7 @@ def cond_set_enabled(world: World, name: str, node: str, enabled: str) -> Answer
 
 
 _FUNCTIONS = (
-    clone, add_child, body_destroy, cond_destroy, cond_set_params, body_set_params,
+    clone, body_add_child, body_destroy, cond_destroy, cond_set_params, body_set_params,
     body_set_enabled, cond_set_enabled,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}
