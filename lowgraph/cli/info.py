@@ -14,7 +14,7 @@ from typing import Any
 from lowgraph._version import VERSION
 from lowgraph.driver import compiler, selection
 from lowgraph.errors import BuildError
-from lowgraph.hostdev import cachedir, toolchain
+from lowgraph.hostdev import cachedir, settings, toolchain
 from lowgraph.train.result import write_json
 
 __all__ = ["SUMMARY", "add_arguments", "collect", "run"]
@@ -55,6 +55,8 @@ def collect() -> dict[str, Any]:
     facts.update({name: _version(names) for name, names in _PACKAGES.items()})
     facts["compiler"] = _cxx()
     facts["nvrtc"] = _nvrtc()
+    facts["host_shuffle"] = settings.shuffle() or "off"
+    facts["host_debug"] = "on" if settings.is_debug() else "off"
     facts["cache_dir"] = str(cachedir.cache_dir())
     facts["python"] = platform.python_version()
     facts["lowgraph"] = VERSION

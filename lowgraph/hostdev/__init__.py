@@ -10,7 +10,7 @@ import ctypes
 from pathlib import Path
 
 from lowgraph.errors import DeviceUnavailable
-from lowgraph.hostdev import build
+from lowgraph.hostdev import build, settings
 from lowgraph.hostdev.cachedir import cache_dir
 
 __all__ = ["cache_dir", "load"]
@@ -22,10 +22,12 @@ def load() -> ctypes.CDLL:
     """Load the host device's library into this process, and build it if it is not built yet.
 
     Must come before the first driver call. Raises DeviceUnavailable if another libcuda.so.1 is
-    loaded already, BuildError if the library cannot be built.
+    loaded already, BuildError if the library cannot be built, ConfigError if an environment
+    variable holds what it cannot.
     """
     global _loaded
     if _loaded is None:
+        settings.shuffle()
         path = build.library()
         other = _other_driver(path)
         if other is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from lowgraph.errors import BuildError
 from lowgraph.hostdev.cachedir import cache_dir, check_private, make_private
+from lowgraph.hostdev.settings import sanitizer_flags
 from lowgraph.hostdev.toolchain import (
     INCLUDE_DIR,
     cpu_key,
@@ -66,9 +67,10 @@ def library(source: Path = SOURCE_DIR) -> Path:
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether the library is there and as it was built: loading a torn one would end the process.
+    """Whether a file is there and as it was built.
 
-    Its hash lies beside it; a crash of the machine or a full disk can tear either.
+    Its hash lies beside it; a crash of the machine or a full disk can tear either. Loading a torn
+    library would end the process; a torn object file can fail every link, and an empty one none.
     """
     try:
         return _hash_file(path).read_text() == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -77,13 +79,19 @@ def _is_sound(path: Path) -> bool:
 
 
 def _hash_file(path: Path) -> Path:
-    return path.with_name("sha256")
+    return path.with_suffix(".sha256")
+
+
+def _put(built: Path, path: Path) -> None:
+    """Move a finished file to its place in the cache, its hash before it."""
+    _hash_file(path).write_text(hashlib.sha256(built.read_bytes()).hexdigest())
+    os.replace(built, path)
 
 
 def _key(source: Path, parts: list[Path]) -> str:
     """What these parts' build depends on, as a hexadecimal hash; any header may be included."""
     digest = hashlib.sha256()
-    facts = (find_compiler().version, cpu_key(), *_COMPILE_FLAGS, *_LINK_FLAGS, _COMMON)
+    facts = (find_compiler().version, cpu_key(), *_compile_flags(), *_link_flags(), _COMMON)
     digest.update("\n".join(facts).encode())
     headers = (file for file in INCLUDE_DIR.rglob("*") if file.is_file())
     for file in sorted((*parts, *source.glob("*.h"), *headers)):
@@ -91,13 +99,24 @@ def _key(source: Path, parts: list[Path]) -> str:
     return digest.hexdigest()[:24]
 
 
+def _compile_flags() -> tuple[str, ...]:
+    return (*_COMPILE_FLAGS, *sanitizer_flags())
+
+
+def _link_flags() -> tuple[str, ...]:
+    return (*_LINK_FLAGS, *sanitizer_flags())
+
+
 def _build_into(path: Path, source: Path, parts: list[Path], home: Path) -> None:
     objects = make_private(home / "objects")
     wanted = {part: objects / f"{_key(source, [part])}.o" for part in parts}
-    missing = [part for part, target in wanted.items() if not target.exists()]
+    missing = [part for part, target in wanted.items() if not _is_sound(target)]
     for abandoned in home.glob(".building-*"):  # of builds that were killed: we hold the lock
         shutil.rmtree(abandoned, ignore_errors=True)
     begin = time.perf_counter()
+    for part in missing:
+        if wanted[part].exists():
+            _say(f"the cached object file of {part.name} is damaged; it is compiled again")
     _say_how_long(len(missing))
     with tempfile.TemporaryDirectory(prefix=".building-", dir=home) as name:
         folder = Path(name)
@@ -105,15 +124,15 @@ def _build_into(path: Path, source: Path, parts: list[Path], home: Path) -> None
             _compile_all(missing, wanted, source, folder)
         built = folder / LIBRARY_NAME
         exports = f"-Wl,--version-script={source / 'exports.map'}"
-        command = [*map(str, wanted.values()), *_LINK_FLAGS, exports, "-o", str(built)]
+        command = [*map(str, wanted.values()), *_link_flags(), exports, "-o", str(built)]
         run_compiler(command, "linking the host device")
         built.chmod(0o700)
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        _hash_file(path).write_text(hashlib.sha256(built.read_bytes()).hexdigest())
-        os.replace(built, path)
+        _put(built, path)
     _say(f"host device built: done in {time.perf_counter() - begin:.0f} s")
-    for target in set(objects.iterdir()) - set(wanted.values()):
-        target.unlink()
+    kept = {*wanted.values(), *map(_hash_file, wanted.values())}
+    for file in set(objects.iterdir()) - kept:
+        file.unlink()
 
 
 def _say_how_long(parts: int) -> None:
@@ -135,7 +154,7 @@ def _compile_all(parts: list[Path], targets: dict[Path, Path], source: Path, fol
         output = folder / f"{part.stem}.o"
         what = f"compiling the host device ({part.name})"
         run_compiler([*flags, "-c", str(part), "-o", str(output)], what)
-        os.replace(output, targets[part])
+        _put(output, targets[part])
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for _ in pool.map(compile_one, parts):
@@ -145,7 +164,7 @@ def _compile_all(parts: list[Path], targets: dict[Path, Path], source: Path, fol
 def precompile(source: Path, folder: Path) -> list[str]:
     """Compile the common headers into `folder`; returns the flags that every part takes."""
     search = [f"-I{place}" for place in (source, *cuda_include_dirs())]
-    flags = [*_COMPILE_FLAGS, *search]
+    flags = [*_compile_flags(), *search]
     common = folder / "common.h"
     common.write_text(_COMMON)
     output = ["-x", "c++-header", str(common), "-o", f"{common}.gch"]

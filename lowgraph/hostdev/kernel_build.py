@@ -22,6 +22,7 @@ from pathlib import Path
 from lowgraph.errors import BuildError
 from lowgraph.hostdev.front_end import translate
 from lowgraph.hostdev.image import fill_static_shared
+from lowgraph.hostdev.settings import is_debug
 from lowgraph.hostdev.toolchain import (
     INCLUDE_DIR,
     Compiler,
@@ -31,13 +32,11 @@ from lowgraph.hostdev.toolchain import (
     run_compiler,
 )
 
-# -O2: -O3 is slower with g++ (matrix products 2x). -march=native: without FMA instructions fmaf is
-# a library call, 10x slower. -ffp-contract=fast is nvcc's default too. -fstack-clash-protection: a
-# big frame touches every page, so it cannot step over the guard page of its stack.
+# -march=native: without FMA instructions fmaf is a library call, 10x slower. -ffp-contract=fast is
+# nvcc's default too. -fstack-clash-protection: a big frame touches every page, so it cannot step
+# over the guard page of its stack.
 _COMPILE_FLAGS = (
     "-std=c++20",
-    "-O2",
-    "-g1",
     "-march=native",
     "-fPIC",
     "-ffp-contract=fast",
@@ -47,8 +46,12 @@ _COMPILE_FLAGS = (
     "-fstack-clash-protection",
     "-w",
 )
+# -O3 is slower with g++ (matrix products 2x). -g1: a fault names the line of its access.
+_FAST_FLAGS = ("-O2", "-g1")
+_DEBUG_FLAGS = ("-O0", "-g")
 # -fno-gnu-unique: else a __shared__ variable of a template is one variable across all images.
 _GCC_FLAGS = ("-fno-gnu-unique", "-fno-plt")
+_SHARED_TAIL = INCLUDE_DIR / "cuda_on_host" / "shared_tail.cpp"
 _LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,now")
 
 
@@ -72,14 +75,17 @@ def compile(source: Path, include_dirs: Sequence[Path], defines: Mapping[str, st
     with tempfile.TemporaryDirectory(prefix="lowgraph-") as folder:
         generated, image = Path(folder, source.stem + ".ii"), Path(folder, source.stem + ".so")
         generated.write_text(unit.text)
-        command = [*flags, *_LINK_FLAGS, "-x", "c++", str(generated), "-o", str(image)]
+        # The tail last: thread-local memory is laid out in the order of linking.
+        sources = [str(generated), str(_SHARED_TAIL)]
+        command = [*flags, *_LINK_FLAGS, "-x", "c++", *sources, "-o", str(image)]
         run_compiler(command, what)
         return fill_static_shared(image.read_bytes(), unit.kernels)
 
 
 def compile_flags(compiler: Compiler) -> list[str]:
-    """The flags that kernels are compiled with by this compiler."""
-    return [*_COMPILE_FLAGS, *(() if compiler.is_clang else _GCC_FLAGS)]
+    """The flags that kernels are compiled with by this compiler, and by $LOWGRAPH_HOST_DEBUG."""
+    level = _DEBUG_FLAGS if is_debug() else _FAST_FLAGS
+    return [*_COMPILE_FLAGS, *level, *(() if compiler.is_clang else _GCC_FLAGS)]
 
 
 def compiler_key() -> str:

@@ -21,6 +21,7 @@ _NO_COMPILER = (
     "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or clang++, or name one in "
     "$LOWGRAPH_CXX"
 )
+_CPP20 = 201709  # g++ 11's __cplusplus with -std=c++20; clang++ and later g++ say 202002
 _NO_HEADERS = (
     "CUDA headers (vector_types.h) not found: run `pip install nvidia-cuda-runtime-cu12`, or "
     "name a CUDA toolkit in $CUDA_HOME"
@@ -43,7 +44,7 @@ class Compiler:
 def find_compiler() -> Compiler:
     """The compiler named in $LOWGRAPH_CXX, else g++, else clang++.
 
-    Raises BuildError if there is none, or if the named one cannot be run.
+    Raises BuildError if there is none, or if the named one cannot be run or is no C++ compiler.
     """
     named = os.environ.get("LOWGRAPH_CXX", "").split()
     if named:
@@ -64,8 +65,28 @@ def _identify(command: tuple[str, ...]) -> Compiler:
             [*command, "--version"], capture_output=True, text=True, check=True, timeout=60
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise BuildError(f"the C++ compiler {' '.join(command)} does not run: {error}") from error
+        raise BuildError(
+            f"the C++ compiler {' '.join(command)} does not run: {error}; name g++ or "
+            "clang++ in $LOWGRAPH_CXX"
+        ) from error
+    _check_compiles(command)
     return Compiler(command, (answer.stdout.splitlines() or ["unknown"])[0])
+
+
+def _check_compiles(command: tuple[str, ...]) -> None:
+    """Refuse a program that runs and is no C++20 compiler: `true` would "build" everything."""
+    probe = [*command, "-std=c++20", "-E", "-P", "-x", "c++", "-"]
+    asked = subprocess.run(
+        probe, input="lowgraph __cplusplus", capture_output=True, text=True, check=False
+    )
+    said = asked.stdout.split()
+    is_number = len(said) == 2 and said[0] == "lowgraph" and said[1].rstrip("L").isdecimal()
+    if not is_number or int(said[1].rstrip("L")) < _CPP20:
+        raise BuildError(
+            f"{' '.join(command)} is not a C++20 compiler: asked to preprocess a line, it ended "
+            f"with {asked.returncode} and wrote {asked.stdout[:40]!r}; name g++ 11 or clang++ 14 "
+            "or later in $LOWGRAPH_CXX"
+        )
 
 
 def cuda_include_dirs() -> list[Path]:

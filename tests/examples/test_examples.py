@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.support.process import ROOT
+from tests.support.process import ROOT, words_of
 
 EXAMPLE = ROOT / "examples" / "mistakes.py"
 
@@ -60,7 +60,7 @@ def _run(name: str, spec: str) -> list[str]:
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert done.stderr == ""
+    assert words_of(done.stderr) == ""
     return done.stdout.splitlines()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lowgraph.hostdev import kernel_build
+from lowgraph.hostdev import kernel_build, settings
 from lowgraph.hostdev.toolchain import INCLUDE_DIR, find_compiler
 
 HERE = Path(__file__).parent
@@ -24,7 +24,10 @@ OWN_NAMES = {
         "warp_arrive", "next_thread", "trap", "printf",
     )
 }  # fmt: skip
-ENGINE_PARTS = ("fibers", "warp", "block", "block_calls", "fault", "fault_signals", "workers")
+ENGINE_PARTS = (
+    "fibers", "warp", "block", "block_calls", "block_shuffle", "fault", "fault_signals", "shuffle",
+    "workers",
+)  # fmt: skip
 Array = npt.NDArray[np.generic]
 Dims = tuple[int, int, int]
 
@@ -37,6 +40,7 @@ class Fault(ctypes.Structure):
         ("block", ctypes.c_uint32 * 3),
         ("thread", ctypes.c_uint32 * 3),
         ("address", ctypes.c_uint64),
+        ("instruction", ctypes.c_uint64),
         ("text", ctypes.c_char * 512),
     )
 
@@ -132,6 +136,7 @@ def build_engine(folder: Path) -> Path:
     parts = [str(sources / f"{part}.cpp") for part in ENGINE_PARTS]
     library = folder / "libengine.so"
     flags = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread"]
+    flags += settings.sanitizer_flags()
     hidden = ["-fvisibility=hidden", f"-I{sources}", str(HERE / "engine_harness.cpp")]
     names = [f"-D{name}={own}" for name, own in OWN_NAMES.items()]
     command = [*find_compiler().command, *flags, *names, *hidden, *parts, "-o", str(library)]

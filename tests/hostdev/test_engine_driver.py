@@ -56,6 +56,11 @@ for _ in range(2):
 """
 FAULTS = {
     "recurse": ("out, 5000", 700, "stack overflow"),
+    "write_static": (
+        "rig.put(np.zeros(192, np.int32)), 50, 1",
+        700,
+        "past the end of the kernel's __shared__ variables",
+    ),
     "half_at_barrier": ("out", 719, "32 wait at a barrier (faults.cu:47"),
     "divide": ("out, out, out", 719, "integer division by zero"),
     "shuffle_from_absent": ("out", 719, "takes no part"),

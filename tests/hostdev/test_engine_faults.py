@@ -102,6 +102,21 @@ def test_dynamic_shared_memory_ends_at_a_guard(engine: Engine, faults: Image, sh
     assert f"outside the {shared} bytes of dynamic shared memory" in text_of(fault)
 
 
+@pytest.mark.parametrize("at", [33 + 32, 33 + 15, 33 + 31])
+def test_a_write_behind_static_shared_memory_is_seen_at_the_end_of_the_block(
+    engine: Engine, faults: Image, workers: int, still_works: Callable[[], None], at: int
+) -> None:
+    # 33 words, then up to 28 bytes to the next 32: the tail's first 128 bytes are words 40 to 71.
+    out = engine.empty((6, 64), np.int32)
+    assert engine.launch(faults["write_static"], 6, 64, out, c_int(32), c_int(2)).code == 0
+    assert (out.get()[2, :33] == [7 if i == 32 else i for i in range(33)]).sum() >= 32
+    fault = engine.launch(faults["write_static"], 6, 64, out, c_int(at), c_int(2))
+    assert (fault.code, tuple(fault.block)) == (700, (2, 0, 0)), text_of(fault)
+    assert "wrote past the end of the kernel's __shared__ variables" in text_of(fault)
+    still_works()
+    assert engine.launch(faults["write_static"], 6, 64, out, c_int(32), c_int(2)).code == 0
+
+
 @pytest.mark.parametrize(("address", "code"), [(0x7FF8_0000_0000_0000, 716), (None, 716)])
 def test_misaligned_vector_or_no_address(
     engine: Engine, faults: Image, address: int | None, code: int
@@ -171,8 +186,8 @@ def test_trap_and_assert(engine: Engine, faults: Image, still_works: Callable[[]
     assert (fault.code, tuple(fault.thread)) == (719, (5, 0, 0))
     x = engine.put(np.arange(32, dtype=np.int32))
     assert engine.launch(faults["assert_below"], 1, 32, x, c_int(32)).code == 0
-    fault = engine.launch(faults["assert_below"], 1, 32, x, c_int(30))
-    assert (fault.code, tuple(fault.thread)) == (710, (30, 0, 0))
+    fault = engine.launch(faults["assert_below"], 1, 32, x, c_int(31))
+    assert (fault.code, tuple(fault.thread)) == (710, (31, 0, 0))
     assert "assert failed: x[threadIdx.x] < limit (" in text_of(fault)
     still_works()
 

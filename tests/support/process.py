@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+_SEED_LINE = "lowgraph host device: LOWGRAPH_HOST_SHUFFLE="
 
 
 def run_python(
@@ -32,3 +33,9 @@ def output_of(code: str, env: Mapping[str, str] | None = None, timeout: float = 
     done = run_python(code, env, timeout)
     assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def words_of(stderr: str) -> str:
+    """What a program has on stderr besides the seed that the host device tells in shuffle mode."""
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(_SEED_LINE))

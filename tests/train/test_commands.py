@@ -12,8 +12,11 @@ import pytest
 from tests.train.runs import ROOT, environment
 
 
-def _lowgraph(*arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
-    variables = {} if cache is None else {"LOWGRAPH_CACHE_DIR": str(cache)}
+def _lowgraph(
+    *arguments: str, cache: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    if cache is not None:
+        variables["LOWGRAPH_CACHE_DIR"] = str(cache)
     return subprocess.run(
         [sys.executable, "-m", "lowgraph", *arguments],
         capture_output=True,
@@ -39,6 +42,16 @@ def test_info_names_the_device_and_the_versions(tmp_path: Path) -> None:
     for name in ("cupy", "nvmath"):
         missing = f"{name:12} not installed (optional)" in done.stdout
         assert missing == (found[name] is None)
+
+
+@pytest.mark.parametrize(("told", "shown"), [("", "off"), ("7", "7"), ("random", "random")])
+def test_info_shows_how_the_host_device_runs_kernels(told: str, shown: str) -> None:
+    done = _lowgraph("info", LOWGRAPH_HOST_SHUFFLE=told, LOWGRAPH_HOST_DEBUG="1")
+    assert f"host_shuffle {shown}\n" in done.stdout
+    assert "host_debug   on\n" in done.stdout
+    refused = _lowgraph("info", LOWGRAPH_HOST_SHUFFLE="often")
+    assert refused.returncode == 2
+    assert "$LOWGRAPH_HOST_SHUFFLE is 'often': give a seed" in refused.stderr
 
 
 def test_cache_shows_and_clears(tmp_path: Path) -> None:

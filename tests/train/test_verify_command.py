@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.process import words_of
 from tests.train.runs import ROOT, environment
 
 COMMAND = "import sys; from lowgraph.cli import main; sys.exit(main())"
@@ -67,7 +68,7 @@ def test_a_failed_gate_is_exit_code_1_and_in_the_file(spec: str, tmp_path: Path)
     flags = ("--device", spec, "--preset", "nano", "--steps", "2", "--json", str(file))
     done = _verify(*flags, patch=patch)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stderr == "error: 2 of 6 gates failed: moves, coverage\n"
+    assert words_of(done.stderr) == "error: 2 of 6 gates failed: moves, coverage\n"
     passed = {gate["name"]: gate["passed"] for gate in json.loads(file.read_text())["gates"]}
     assert [name for name in GATES if not passed[name]] == ["moves", "coverage"]
 

@@ -28,7 +28,7 @@ uint64_t Block::work(Job& work_job) {
         if (first >= work_job.blocks) break;
         const uint64_t end = first + chunk < work_job.blocks ? first + chunk : work_job.blocks;
         for (uint64_t index = first; index < end; ++index, ++done) {
-            if (!run(index)) break;
+            if (!run(in_order != 0 ? index : work_job.order.at(index))) break;
         }
     }
     lowgraph_thread.runner = nullptr;
@@ -49,7 +49,10 @@ void Block::prepare(Job& work_job) {
             for (uint32_t y = 0; y < size.y; ++y)
                 for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
     }
-    launch.kernel->touch();  // outside the kernel's fibers: the first touch may allocate
+    in_order = shuffle().on ? 0 : ~0u;
+    // Outside the kernel's fibers: the first touch may allocate.
+    shared_tail_ = launch.kernel->touch();
+    if (shared_tail_[0] != shared_tail_fill) fill_shared_tail();  // new in this OS thread
     lowgraph_thread.block_size = size;
     lowgraph_thread.grid = {launch.grid[0], launch.grid[1], launch.grid[2]};
     lowgraph_thread.dynamic_shared = shared.tail(launch.shared_bytes);
@@ -75,12 +78,41 @@ bool Block::run(uint64_t index) {
     aborted_ = false;
     stacks.reset();
     stack_of_[0] = stacks.take();
-    lowgraph_switch(&main_, stacks.prepare(stack_of_[0], fiber_main));
+    if (in_order == 0) begin_shuffled(index);
+    const int first = stack_of_[state.linear];
+    lowgraph_switch(&main_, stacks.prepare(first, fiber_main));
+    if (!aborted_ && !shared_tail_holds()) report_shared_tail();
+    if (aborted_) {
+        stacks.forget_frames();
+        fill_shared_tail();
+    }
     return !aborted_;
 }
 
+void Block::fill_shared_tail() { std::memset(shared_tail_, shared_tail_fill, shared_tail_bytes); }
+
+// The first bytes behind the static shared memory, where an overflow begins.
+bool Block::shared_tail_holds() const {
+    constexpr size_t looked_at = 128;
+    uint64_t words[looked_at / 8], differing = 0;
+    std::memcpy(words, shared_tail_, looked_at);
+    for (const uint64_t word : words) differing |= word ^ 0x0101010101010101u * shared_tail_fill;
+    return differing == 0;
+}
+
+void Block::report_shared_tail() {
+    size_t first = 0;
+    while (shared_tail_[first] == shared_tail_fill) ++first;
+    lowgraph_thread.thread = {0, 0, 0};
+    fault_here(700, 0,
+               "some thread of this block wrote past the end of the kernel's __shared__ variables, "
+               "%zu bytes behind the last of them",
+               first);
+    aborted_ = true;
+}
+
 // What every fresh stack runs: the kernel, for one thread after another.
-void Block::fiber_main() {
+LEAVES_BY_SWITCH void Block::fiber_main() {
     Block& block = *lowgraph_thread.runner;
     block.job->launch->kernel->run(block.job->launch->params);
     void* unused;
@@ -88,21 +120,26 @@ void Block::fiber_main() {
     __builtin_unreachable();
 }
 
+// As a block begins: nobody waits or has run.
+void Block::reset_warps() {
+    for (uint32_t i = 0; i < warp_count_; ++i) {
+        const uint32_t lanes = lowgraph_thread.threads - i * 32;
+        warps[i].reset(lanes >= 32 ? ~0u : (1u << lanes) - 1);
+    }
+    at_barrier = 0;
+    votes = {0, 1, 0};
+}
+
 // The calling thread is the first of its block that waits: the threads before it have returned,
 // those after it have not begun.
 void Block::start_fibers() {
     const uint32_t threads = lowgraph_thread.threads, self = lowgraph_thread.linear;
-    for (uint32_t i = 0; i < warp_count_; ++i) {
-        const uint32_t lanes = threads - i * 32;
-        warps[i].reset(lanes >= 32 ? ~0u : (1u << lanes) - 1);
-        if (self >= (i + 1) * 32) warps[i].returned = ~0u;
-    }
+    reset_warps();
+    for (uint32_t i = 0; i < self / 32; ++i) warps[i].returned = ~0u;
     Warp& warp = warp_of(self);
     warp.returned = (1u << self % 32) - 1;
     warp.started = warp.returned | 1u << self % 32;
     alive = threads - self;
-    at_barrier = 0;
-    votes = {0, 1, 0};
     stack_of_[self] = stack_of_[0];
     lowgraph_thread.delivery = &warp.delivery;
     lowgraph_thread.fibers = 1;
@@ -110,7 +147,8 @@ void Block::start_fibers() {
 
 // A ready thread, the caller's own warp first, then the warps after it in a ring; -1: there is
 // none.
-int Block::next_ready(uint32_t after) const {
+int Block::next_ready(uint32_t after) {
+    if (in_order == 0) return any_ready();
     const uint32_t own = after / 32, lane = after % 32;
     if (const uint32_t ready = warps[own].ready()) {
         const uint32_t above = ready & (~1u << lane);
@@ -124,9 +162,13 @@ int Block::next_ready(uint32_t after) const {
     return -1;
 }
 
-SwitchPlan Block::suspend_for_any(uint32_t self) {
+LEAVES_BY_SWITCH SwitchPlan Block::suspend_for_any(uint32_t self) {
     const int next = next_ready(self);
     if (next < 0) deadlock();
+    return suspend_for(static_cast<uint32_t>(next));
+}
+
+SwitchPlan Block::suspend_for(uint32_t next) {
     Warp& warp = warps[next / 32];
     const uint32_t bit = 1u << next % 32;
     if (!(warp.started & bit)) {
@@ -134,7 +176,7 @@ SwitchPlan Block::suspend_for_any(uint32_t self) {
         stack_of_[next] = stacks.take();
         places_[next] = stacks.prepare(stack_of_[next], fiber_main);
     }
-    return change_to(static_cast<uint32_t>(next));
+    return change_to(next);
 }
 
 void Block::release_barrier() {
@@ -144,14 +186,14 @@ void Block::release_barrier() {
     votes = {0, 1, 0};
 }
 
-void Block::abandon() {
+LEAVES_BY_SWITCH void Block::abandon() {
     aborted_ = true;
     void* unused;
     lowgraph_switch(&unused, main_);
     __builtin_unreachable();
 }
 
-int Block::after_return() {
+LEAVES_BY_SWITCH int Block::after_return() {
     const uint32_t self = lowgraph_thread.linear;
     --alive;
     if (alive != 0 && at_barrier == alive) release_barrier();

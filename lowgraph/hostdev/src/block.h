@@ -9,6 +9,7 @@
 
 #include "engine.h"
 #include "fibers.h"
+#include "shuffle.h"
 #include "warp.h"
 
 namespace lowgraph {
@@ -19,6 +20,8 @@ struct Job {
     uint64_t blocks;
     uint32_t threads;  // of a block
     uint32_t chunk;    // blocks taken at a time
+    uint64_t seed = 0;  // of the dice of its blocks; shuffle mode
+    Order order;        // in which it takes them; shuffle mode
     std::atomic<uint64_t> next{0};
     std::atomic<bool> faulted{false};
     std::atomic<bool> printed{false};
@@ -57,9 +60,13 @@ struct Block {
     SwitchPlan suspend() {
         const uint32_t self = lowgraph_thread.linear;
         const Warp& warp = warp_of(self);
-        const uint32_t above = warp.ready() & warp.started & (~1u << self % 32);
+        const uint32_t above = warp.ready() & warp.started & (~1u << self % 32) & in_order;
         if (__builtin_expect(above == 0, 0)) return suspend_for_any(self);
         return change_to((self & ~31u) + static_cast<uint32_t>(__builtin_ctz(above)));
+    }
+    // The calling thread could go on at once, and does, unless shuffle mode prefers another one.
+    SwitchPlan go_on() {
+        return __builtin_expect(in_order != 0, 1) ? SwitchPlan{nullptr, nullptr} : give_way();
     }
     void release_barrier();
     // Ends the block at once, from whatever stack.
@@ -70,8 +77,10 @@ struct Block {
     Job* job = nullptr;
     uint32_t alive = 0;       // threads that have not returned
     uint32_t at_barrier = 0;  // threads that wait at the barrier
+    uint32_t in_order = ~0u;  // 0 in shuffle mode: no thread follows from the one before it
     Votes votes{}, result{};  // brought to the barrier so far; what the last barrier handed out
     uint64_t switches = 0;  // in this job
+    uint64_t faulted_at = 0;  // the instruction of a thread that the processor stopped
     Warp warps[max_warps];
     WaitSite sites[max_threads];
     FiberStacks stacks;
@@ -79,9 +88,14 @@ struct Block {
 
 private:
     void prepare(Job& job);
+    void fill_shared_tail();
+    bool shared_tail_holds() const;
+    void report_shared_tail();
     bool run(uint64_t index);
     void start_fibers();
+    void reset_warps();
     SwitchPlan suspend_for_any(uint32_t self);
+    SwitchPlan suspend_for(uint32_t next);
     void enter(uint32_t thread) {
         lowgraph_thread.linear = thread;
         lowgraph_thread.thread = index_[thread];
@@ -93,12 +107,19 @@ private:
         enter(next);
         return {save, places_[next]};
     }
-    int next_ready(uint32_t after) const;
+    int next_ready(uint32_t after);
     static void fiber_main();
+    // Shuffle mode (block_shuffle.cpp).
+    void begin_shuffled(uint64_t index);
+    int any_ready();
+    SwitchPlan give_way();
 
     void* main_ = nullptr;  // the OS thread's own stack, while a block runs
     uint32_t warp_count_ = 0;
     bool aborted_ = false;
+    static constexpr unsigned char shared_tail_fill = 0xA5;
+    unsigned char* shared_tail_ = nullptr;  // behind the image's static shared memory
+    Dice dice_;  // of the running block; shuffle mode
     Extent indexed_size_{0, 0, 0};  // the block size that index_ holds for
     Index index_[max_threads];      // threadIdx by thread number
     void* places_[max_threads];     // where each suspended thread goes on

@@ -15,7 +15,7 @@ SwitchPlan lowgraph_barrier_arrive(const char* file, int line) {
     block.become_fibers();
     if (++block.at_barrier == block.alive) {
         block.release_barrier();
-        return {nullptr, nullptr};
+        return block.go_on();
     }
     const uint32_t self = lowgraph_thread.linear;
     block.warp_of(self).at_barrier |= 1u << self % 32;
@@ -35,22 +35,22 @@ int lowgraph_barrier_count() { return lowgraph_thread.runner->result.count; }
 int lowgraph_barrier_and() { return lowgraph_thread.runner->result.conjunction; }
 int lowgraph_barrier_or() { return lowgraph_thread.runner->result.disjunction; }
 
-SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t value, uint32_t source, const char* file,
-                                int line) {
+LEAVES_BY_SWITCH SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t value, uint32_t source,
+                                                 const char* file, int line) {
     Block& block = *lowgraph_thread.runner;
     block.become_fibers();
     const uint32_t self = lowgraph_thread.linear, lane = self % 32;
     if (__builtin_expect(!(mask >> lane & 1), 0)) {
         lowgraph_trap(719, "the calling lane is not in the mask of its warp operation", file, line);
     }
-    if (block.warp_of(self).arrive(lane, mask, value, source)) return {nullptr, nullptr};
+    if (block.warp_of(self).arrive(lane, mask, value, source)) return block.go_on();
     block.sites[self] = {file, line};
     return block.suspend();
 }
 
-int lowgraph_next_thread() { return lowgraph_thread.runner->after_return(); }
+LEAVES_BY_SWITCH int lowgraph_next_thread() { return lowgraph_thread.runner->after_return(); }
 
-void lowgraph_trap(int code, const char* why, const char* file, int line) {
+LEAVES_BY_SWITCH void lowgraph_trap(int code, const char* why, const char* file, int line) {
     fault_here(code, 0, "%s (%s:%d)", why, file, line);
     lowgraph_thread.runner->abandon();
 }

@@ -13,6 +13,7 @@ struct Fault {
     int code;
     uint32_t block[3], thread[3];
     uint64_t address;
+    uint64_t instruction;  // that made the bad access; 0: none did, or the text names the line
     char text[512];  // one line: what, kernel, block, thread, address or source line
 };
 

@@ -1,17 +1,41 @@
 // cuInit, the version, and the one device: name, size, attributes.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "context.h"
 #include "device.h"
 #include "memory.h"
+#include "shuffle.h"
 
 using namespace lowgraph;
 
 namespace {
 
-constexpr char device_name[] = "lowgraph host device";
+std::string device_name() {
+    const std::string name = "lowgraph host device";
+    return shuffle().on ? name + ", shuffle seed " + std::to_string(shuffle().seed) : name;
+}
+
+// Who did not choose the seed has to learn it, or what it found cannot be looked for again.
+CUresult begin_shuffle() {
+    if (!shuffle().on) return CUDA_SUCCESS;
+    if (!shuffle().valid) {
+        std::fprintf(stderr, "lowgraph host device: LOWGRAPH_HOST_SHUFFLE must be an integer from 0 "
+                             "or the word random\n");
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    static bool said = false;
+    if (!said) {
+        std::fprintf(stderr, "lowgraph host device: LOWGRAPH_HOST_SHUFFLE=%llu\n",
+                     static_cast<unsigned long long>(shuffle().seed));
+    }
+    said = true;
+    return CUDA_SUCCESS;
+}
+
 constexpr char pci_bus_id[] = "0000:00:00.0";
 
 struct AttributeRow {
@@ -83,6 +107,7 @@ int device_attribute(CUdevice_attribute attribute) {
 LOWGRAPH_API CUresult cuInit(unsigned flags) {
     LOWGRAPH_ENTRY(nothing);
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult code = begin_shuffle(); code != CUDA_SUCCESS) return code;
     initialise();
     return CUDA_SUCCESS;
 }
@@ -113,8 +138,9 @@ LOWGRAPH_API CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
     LOWGRAPH_ENTRY(driver);
     if (name == nullptr || size <= 0) return CUDA_ERROR_INVALID_VALUE;
     if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-    const size_t count = std::min(sizeof device_name - 1, static_cast<size_t>(size) - 1);
-    std::memcpy(name, device_name, count);
+    const std::string own = device_name();
+    const size_t count = std::min(own.size(), static_cast<size_t>(size) - 1);
+    std::memcpy(name, own.data(), count);
     name[count] = '\0';
     return CUDA_SUCCESS;
 }

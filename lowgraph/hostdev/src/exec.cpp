@@ -5,6 +5,7 @@
 
 #include "conditional.h"
 #include "module.h"
+#include "shuffle.h"
 #include "stream.h"
 
 namespace lowgraph {
@@ -208,11 +209,16 @@ CUresult launch(Exec& exec, Stream& stream, Ticket* ticket) {
     return CUDA_SUCCESS;
 }
 
+CUresult run_node(const ExecNode& node) {
+    // Waits were queued before the launch; a disabled node only keeps its place in the order.
+    if (!node.enabled || std::holds_alternative<WaitWork>(node.work)) return CUDA_SUCCESS;
+    return node.child ? run_image(*node.child) : run_work(node.work);
+}
+
 CUresult run_image(const ExecImage& image) {
+    if (shuffle().on) return run_shuffled(image);
     for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
-        // Waits were queued before the launch; a disabled node only keeps its place in the order.
-        if (!node->enabled || std::holds_alternative<WaitWork>(node->work)) continue;
-        const CUresult code = node->child ? run_image(*node->child) : run_work(node->work);
+        const CUresult code = run_node(*node);
         if (code != CUDA_SUCCESS) return code;
     }
     return CUDA_SUCCESS;

@@ -49,6 +49,8 @@ void destroy_execs();           // context teardown
 CUresult launch(Exec& exec, Stream& stream, Ticket* ticket);
 // A graph launch reached: its nodes, one by one, through run_work. Runs without big_lock.
 CUresult run_image(const ExecImage& image);
+CUresult run_node(const ExecNode& node);
+CUresult run_shuffled(const ExecImage& image);  // run_image in shuffle mode
 
 // ---- One node of the next launches ----
 const ExecNode* find_exec_node(const Exec& exec, const Node& node);  // null: not from its graph

@@ -32,11 +32,13 @@ const char* base_name(const char* path) {
 }  // namespace
 
 void fault_here(int code, uint64_t address, const char* format, ...) {
-    Job& job = *lowgraph_thread.runner->job;
+    Block& block = *lowgraph_thread.runner;
+    Job& job = *block.job;
     if (job.faulted.exchange(true)) return;
     Fault& fault = job.fault;
     fault.code = code;
     fault.address = address;
+    fault.instruction = block.faulted_at;
     copy(fault.block, lowgraph_thread.block);
     copy(fault.thread, lowgraph_thread.thread);
     char what[360];
@@ -50,7 +52,7 @@ void fault_here(int code, uint64_t address, const char* format, ...) {
              fault.thread[2], what);
 }
 
-void Block::deadlock() {
+LEAVES_BY_SWITCH void Block::deadlock() {
     Waiting barrier, operation;
     for (uint32_t thread = 0; thread < lowgraph_thread.threads; ++thread) {
         const Warp& warp = warp_of(thread);

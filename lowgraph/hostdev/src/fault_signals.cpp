@@ -29,7 +29,7 @@ std::mutex& taken_lock =
 // What the handler saw, for the landing to tell. The handler itself does next to nothing.
 struct Caught {
     int signal, code;
-    uint64_t address;
+    uint64_t address, instruction;
     bool write;
     bool landing;  // the landing is at work: a second fault there is a bug of ours, to crash on
 };
@@ -61,7 +61,8 @@ void tell_address() {
 }
 
 // The faulting thread goes on here, on the recovery stack and out of the handler.
-void landing() {
+LEAVES_BY_SWITCH void landing() {
+    lowgraph_thread.runner->faulted_at = caught.instruction;
     if (caught.signal == SIGFPE) {
         fault_here(719, 0,
                    "integer division by zero (or of the lowest integer by -1); a GPU gives a "
@@ -105,6 +106,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     }
     auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
     caught = {signal, info->si_code, reinterpret_cast<uint64_t>(info->si_addr),
+              static_cast<uint64_t>(registers[REG_RIP]),
               (registers[REG_ERR] & 2) != 0, true};
     registers[REG_RIP] = reinterpret_cast<greg_t>(landing);
     registers[REG_RSP] =

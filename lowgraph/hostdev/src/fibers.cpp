@@ -4,6 +4,10 @@
 
 #include <new>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace lowgraph {
 namespace {
 
@@ -48,6 +52,12 @@ void* FiberStacks::prepare(int stack, void (*entry)()) const {
 }
 
 void* FiberStacks::recovery_top() const { return base_ + all_stacks * stride - 64; }
+
+void FiberStacks::forget_frames() const {
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(base_, all_stacks * stride);
+#endif
+}
 
 bool FiberStacks::is_guard(uint64_t address) const {
     const uint64_t offset = address - reinterpret_cast<uint64_t>(base_);

@@ -6,6 +6,12 @@
 
 #include "../include/cuda_on_host/fiber_switch.h"
 
+// A function that ends, or may end, with a switch to another stack and so without a return. The
+// sanitizers count the functions that are entered and left on a thread (ThreadSanitizer), and mark
+// the frames on its stack (AddressSanitizer): these must be left out of both. All else is in order
+// without a word to them: the fibers of a block share one OS thread.
+#define LEAVES_BY_SWITCH __attribute__((no_sanitize("thread", "address")))
+
 namespace lowgraph {
 
 constexpr size_t page_bytes = 4096;
@@ -30,6 +36,8 @@ public:
     // The top of a stack that no fiber ever gets: where a thread that faulted lands, whatever its
     // own stack is like.
     void* recovery_top() const;
+    // Under AddressSanitizer: frames that were never left are on the stacks no longer.
+    void forget_frames() const;
     // The address lies in a guard page: a thread has used up its stack.
     bool is_guard(uint64_t address) const;
 

@@ -1,5 +1,6 @@
 #include "queue.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -7,6 +8,7 @@
 #include "capture.h"
 #include "context.h"
 #include "engine.h"
+#include "shuffle.h"
 #include "stream.h"
 
 namespace lowgraph {
@@ -25,6 +27,7 @@ struct Queue {
     std::deque<Ticket> ready;
     std::condition_variable work_ready, work_done;
     size_t in_flight = 0;         // queued or running
+    uint64_t issued = 0;
     Ticket barrier;               // the newest enqueue_barrier
     std::vector<Orphan> orphans;  // unfinished work of destroyed streams
     bool started = false;
@@ -86,13 +89,36 @@ void run_op(const Ticket& op, Lock& lock) {
     if (code != CUDA_SUCCESS) set_context_error(code, "work queued earlier failed");
 }
 
+// The oldest; in shuffle mode whichever the seed and the ops' numbers put first.
+Ticket take_ready() {
+    std::deque<Ticket>& ready = queue().ready;
+    auto chosen = ready.begin();
+    if (shuffle().on) {
+        const auto rank = [](const Ticket& op) { return mixed(shuffle().seed, ~op->number); };
+        chosen = std::ranges::min_element(ready, {}, rank);
+    }
+    const Ticket op = *chosen;
+    ready.erase(chosen);
+    return op;
+}
+
+// Shuffle mode: nothing runs at once because it could.
+void hold_back(const Op& op, Lock& lock) {
+    begin_op(op.number);
+    const uint32_t delay = op_delay();
+    if (delay == 0) return;
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(delay));
+    lock.lock();
+}
+
 void execute() {
     Queue& all = queue();
     Lock lock(big_lock);
     for (;;) {
         all.work_ready.wait(lock, [&] { return !all.ready.empty(); });
-        const Ticket op = all.ready.front();
-        all.ready.pop_front();
+        const Ticket op = take_ready();
+        if (shuffle().on) hold_back(*op, lock);
         run_op(op, lock);
         complete(op);
     }
@@ -108,6 +134,7 @@ Ticket add(const Ticket& op) {
     start();
     wait_for(op, queue().barrier);
     ++queue().in_flight;
+    op->number = ++queue().issued;
     if (op->missing != 0) return op;
     queue().ready.push_back(op);
     wake_for(1);

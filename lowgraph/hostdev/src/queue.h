@@ -13,6 +13,7 @@ struct Op {
     std::function<CUresult()> action;  // set: run this instead of `work`
     std::vector<std::byte> staging;    // bytes of a pageable source, taken when the copy was issued
     std::vector<Ticket> followers;
+    uint64_t number = 0;   // in the order of issue
     unsigned missing = 0;  // unfinished ops that it waits for
     bool done = false;
 };

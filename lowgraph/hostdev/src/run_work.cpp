@@ -8,6 +8,7 @@
 #include "memory.h"
 #include "module.h"
 #include "queue.h"
+#include "source_line.h"
 #include "stream.h"
 
 namespace lowgraph {
@@ -17,6 +18,11 @@ CUresult fail(CUresult code, const std::string& text) {
     const std::lock_guard<std::mutex> hold(big_lock);
     set_context_error(code, text.c_str());
     return code;
+}
+
+std::string text_of(const Fault& fault) {
+    const std::string line = source_line(fault.instruction);
+    return line.empty() ? fault.text : std::string(fault.text) + " (" + line + ")";
 }
 
 CUresult run(const EmptyWork&) { return CUDA_SUCCESS; }
@@ -36,7 +42,7 @@ CUresult run(const KernelWork& work) {
                         work.shared_bytes,
                         params.data()};
     const Fault fault = run_kernel(launch);
-    if (fault.code != 0) return fail(static_cast<CUresult>(fault.code), fault.text);
+    if (fault.code != 0) return fail(static_cast<CUresult>(fault.code), text_of(fault));
     std::string damage;
     if (check_canaries(false, &damage)) return CUDA_SUCCESS;
     return fail(CUDA_ERROR_ILLEGAL_ADDRESS, "kernel '" + function.name + "' " + damage);

@@ -78,10 +78,10 @@ def test_the_folders_are_private(source: Path, cache: Path) -> None:
 
 def test_a_changed_part_is_compiled_alone(source: Path, cache: Path) -> None:
     before = build.library(source)
-    kept = {file.name: file.stat().st_mtime_ns for file in (cache / "hostdev/objects").iterdir()}
+    kept = {file.name: file.stat().st_mtime_ns for file in (cache / "hostdev/objects").glob("*.o")}
     (source / "two.cpp").write_text('extern "C" int cuTwo() { return one() + 2; }\n')
     assert build.library(source) != before
-    now = {file.name: file.stat().st_mtime_ns for file in (cache / "hostdev/objects").iterdir()}
+    now = {file.name: file.stat().st_mtime_ns for file in (cache / "hostdev/objects").glob("*.o")}
     assert len(now) == 2
     assert len(now.items() & kept.items()) == 1
 
@@ -93,6 +93,21 @@ def test_a_torn_library_is_built_again(source: Path, cache: Path, torn: bytes | 
     path.write_bytes(bytes(len(whole)) if torn is None else torn)
     assert build.library(source) == path
     assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("torn", [b"", b"junk", None], ids=["empty", "junk", "half"])
+def test_a_torn_object_file_is_built_again(source: Path, cache: Path, torn: bytes | None) -> None:
+    path = build.library(source)
+    whole = path.read_bytes()
+    path.unlink()
+    for file in (cache / "hostdev" / "objects").glob("*.o"):
+        file.write_bytes(file.read_bytes()[:700] if torn is None else torn)
+    done = run_python(BUILD.format(str(source)))
+    assert done.stdout.strip() == str(path), done.stderr
+    for part in ("one.cpp", "two.cpp"):
+        assert f"the cached object file of {part} is damaged; it is compiled" in done.stderr
+    assert path.read_bytes() == whole
+    assert run_python(BUILD.format(str(source))).stderr == "", "it is whole now"
 
 
 def test_what_a_killed_build_left_is_removed(source: Path, cache: Path) -> None:
@@ -185,6 +200,15 @@ def test_no_compiler_is_one_clear_line(source: Path, cache: Path) -> None:
     message = output_of(NO_COMPILER.format(str(source)), {"PATH": "", "LOWGRAPH_CXX": ""})
     assert message.startswith("no C++ compiler found")
     assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize("program", ["true", "cat", "sh -c exit"])
+def test_a_program_that_is_no_compiler_is_named(source: Path, cache: Path, program: str) -> None:
+    message = output_of(NO_COMPILER.format(str(source)), {"LOWGRAPH_CXX": program})
+    assert program in message and message.count("\n") == 1
+    assert "is not a C++20 compiler" in message or "does not run" in message
+    assert "LOWGRAPH_CXX" in message
+    assert not list(cache.rglob("libcuda.so.1"))
 
 
 def test_no_part_has_a_warning(tmp_path: Path) -> None:

@@ -209,6 +209,7 @@ def other():
 thread = threading.Thread(target=other)
 thread.start(); thread.join()
 gate.set()
+cu.cuCtxSynchronize()  # Python ends a thread that comes out of a callback too late, in mid-frame
 print(mine, theirs)
 """
 

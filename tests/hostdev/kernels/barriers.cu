@@ -72,7 +72,8 @@ extern "C" __global__ void coordinates(long long* y) {
 // seen = the first word of dynamic shared memory as each block finds it, before it writes there.
 extern "C" __global__ void shared_at_start(unsigned* seen) {
     extern __shared__ unsigned words[];
-    if (threadIdx.x == 0) seen[blockIdx.x] = words[0];
+    if (threadIdx.x != 0) return;
+    seen[blockIdx.x] = words[0];
     words[0] = blockIdx.x;
 }
 

@@ -64,3 +64,19 @@ extern "C" __global__ void fill(float* x, float value, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) x[i] = value;
 }
+
+// Writes word `at` of 33; past the end only thread 0 of block `bad_block` does.
+extern "C" __global__ void write_static(int* out, int at, int bad_block) {
+    __shared__ int words[33];
+    if (threadIdx.x < 33) words[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x == 0 && blockIdx.x == bad_block) *(volatile int*)(words + at) = 7;
+    out[blockIdx.x * blockDim.x + threadIdx.x] = words[threadIdx.x % 33];
+}
+
+// The access itself is in a header of the host device.
+extern "C" __global__ void add_at(float* x, long long at, int bad, int bad_block) {
+    if (threadIdx.x == bad && blockIdx.x == bad_block) {
+        atomicAdd(x + at, 1.0f);
+    }
+}

@@ -26,8 +26,9 @@ struct KernelEntry {
     int param_count;
     const uint16_t* sizes;    // bytes of each argument
     const uint16_t* offsets;  // where each argument lies in the packed argument block
-    void (
-        *touch)();  // makes the image's thread-local block (its __shared__) exist in this OS thread
+    // Makes the image's thread-local block (its __shared__) exist in this OS thread; gives the
+    // shared_tail_bytes behind it, which no kernel may touch.
+    unsigned char* (*touch)();
     uint32_t static_shared;  // bytes of the __shared__ variables declared in the kernel itself
     uint32_t max_threads;    // __launch_bounds__, or 1024
 };
@@ -56,6 +57,8 @@ struct SwitchPlan {
     void** save;
     void* load;
 };
+
+constexpr size_t shared_tail_bytes = 4096;
 
 constexpr uint32_t vote =
     32;  // the source of a warp operation that wants the ballot and not a lane's value

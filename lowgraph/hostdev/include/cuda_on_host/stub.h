@@ -52,8 +52,10 @@ constexpr LowgraphStub<Args...> lowgraph_stub(void (*)(Args...)) {
     return {};
 }
 
-static thread_local volatile char lowgraph_image_probe;
-static void lowgraph_touch_image() { lowgraph_image_probe = 1; }
+// In an object file of its own, linked last: thread-local variables lie in the order of linking.
+extern "C" __thread unsigned char lowgraph_shared_tail[lowgraph::shared_tail_bytes]
+    __attribute__((visibility("hidden")));
+static unsigned char* lowgraph_touch_image() { return lowgraph_shared_tail; }
 
 // The start of the block's dynamic shared memory; kernel_build.py writes it for `extern __shared__
 // T name[];`.

@@ -1,0 +1,139 @@
+"""What helps to find a bug in a kernel: the line of a bad access, and stepping with gdb."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowgraph.errors import ConfigError
+from lowgraph.hostdev import kernel_build, settings
+from tests.support.process import ROOT, output_of
+
+pytestmark = pytest.mark.host
+SOURCE = Path(__file__).parent / "kernels" / "faults.cu"
+DEBUG = "LOWGRAPH_HOST_DEBUG"
+
+
+def line_of(text: str, after: str) -> int:
+    """Number of the first line with `text` from the one with `after` on."""
+    lines = SOURCE.read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if after in line)
+    return next(n for n, line in enumerate(lines[start:], start + 1) if text in line)
+
+
+ACCESS = """
+import numpy as np
+from lowgraph.driver import open_device, stream
+from lowgraph.errors import DriverError
+from lowgraph.hostdev import control
+from lowgraph.kernels import Library
+from tests.support.rig import Rig
+
+device = open_device("host")
+rig = Rig(device, Library(device))
+kernel = rig.library.kernel({source!r}, {kernel!r})
+x = rig.put(np.zeros(1024, np.float32))
+zeros = rig.put(np.zeros(64, np.int32))
+bytes_of_x = rig.put(np.zeros(4096, np.int8))
+kernel(rig.stream, 4, 64, {args})
+try:
+    rig.sync()
+except DriverError:
+    print(control.fault_text())
+"""
+ACCESSES = {
+    "write_at": ("x, 1024, 5, 2", "x[at] = 1.0f;"),
+    "write_after_barrier": ("x, 1024, 5", "x[at] = 1.0f;"),
+    "read_vector": (
+        "rig.put(np.zeros((4, 4), np.float32)), bytes_of_x, 4",
+        "reinterpret_cast<const float4*>",
+    ),
+    "add_at": ("x, 1024, 5, 2", "atomicAdd("),
+    "divide": ("zeros, zeros, zeros", "a[threadIdx.x] / b[threadIdx.x]"),
+}
+
+
+@pytest.mark.skipif(shutil.which("addr2line") is None, reason="addr2line (binutils) is not there")
+@pytest.mark.parametrize(("kernel", "debug"), [*((k, "0") for k in ACCESSES), ("write_at", "1")])
+def test_a_fault_names_the_line_of_its_access(kernel: str, debug: str) -> None:
+    args, access = ACCESSES[kernel]
+    code = ACCESS.format(source=str(SOURCE), kernel=kernel, args=args)
+    said = output_of(code, {DEBUG: debug}).strip()
+    assert f"kernel '{kernel}', block (" in said
+    assert said.endswith(f" (faults.cu:{line_of(access, f'void {kernel}(')})")
+
+
+def test_without_addr2line_the_fault_is_told_without_a_line() -> None:
+    code = ACCESS.format(source=str(SOURCE), kernel="write_at", args="x, 1024, 5, 2")
+    without_path = "import os\nos.environ['PATH'] = ''\nkernel(rig"
+    said = output_of(code.replace("kernel(rig", without_path))
+    assert "illegal write at" in said and "faults.cu" not in said
+
+
+LAUNCH = """
+import sys
+import numpy as np
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from lowgraph.driver import open_device
+from lowgraph.kernels import Library
+from tests.support.rig import Rig
+
+device = open_device("host")
+rig = Rig(device, Library(device))
+x = rig.empty(300)
+rig.library.kernel(Path({source!r}), "fill")(rig.stream, 3, 128, x, 2.5, 300)
+print(rig.get(x)[165])
+"""
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not there")
+def test_gdb_stops_in_one_cuda_thread_at_a_line(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(LAUNCH.format(root=str(ROOT), source=str(SOURCE)))
+    line = line_of("x[i] = value", "void fill(")
+    thread = "lowgraph_thread.thread.x == 37 && lowgraph_thread.block.x == 1"
+    commands = [
+        "set breakpoint pending on",
+        f"break faults.cu:{line} if {thread}",
+        "run", "print i", "print lowgraph_thread.thread", "backtrace 1", "next", "print x[i]",
+        "delete", "continue",
+    ]  # fmt: skip
+    arguments = [part for command in commands for part in ("-ex", command)]
+    done = subprocess.run(
+        ["gdb", "-batch", "-nx", *arguments, "--args", sys.executable, str(program)],
+        env={**os.environ, DEBUG: "1", "DEBUGINFOD_URLS": ""},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    said = done.stdout
+    if "ptrace: Operation not permitted" in done.stderr:
+        pytest.skip("this system does not let gdb run a program")
+    assert f"$1 = {128 + 37}\n" in said, said + done.stderr
+    assert "$2 = {x = 37, y = 0, z = 0}" in said
+    assert "#0  fill (x=0x" in said and f"faults.cu:{line}" in said
+    assert f"$3 = {np.float32(2.5)}\n" in said
+    assert said.count("hit Breakpoint 1") == 1
+    assert "\n2.5\n" in said and "exited normally" in said
+
+
+def test_debug_kernels_are_cached_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = set()
+    for told in ("", "0", "1"):
+        monkeypatch.setenv(DEBUG, told)
+        keys.add(kernel_build.compiler_key())
+    assert len(keys) == 2
+    monkeypatch.setenv(DEBUG, "yes")
+    with pytest.raises(ConfigError, match=r"LOWGRAPH_HOST_DEBUG is 'yes': give 1 for kernels"):
+        kernel_build.compiler_key()
+
+
+def test_an_unknown_sanitizer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOWGRAPH_HOST_SANITIZE", "memory")
+    with pytest.raises(ConfigError, match="'memory': give one of thread, address"):
+        settings.sanitizer_flags()
