@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lowgraph.errors import BuildError
+from lowgraph.hostdev.refusals import refuse_unsupported
 
 _GLOBAL = "LOWGRAPH_MARK_GLOBAL"
 _SHARED = "LOWGRAPH_MARK_SHARED"
@@ -15,7 +16,9 @@ _BOUNDS = "LOWGRAPH_MARK_BOUNDS"
 _PARENS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"  # two levels of nesting inside
 _BOUNDS_OPTIONAL = rf"(?:{_BOUNDS}\s*(?P<{{}}>{_PARENS})\s*)?"
 _KERNEL = re.compile(
-    rf'extern\s+"C"\s+{_GLOBAL}\s+'
+    r'extern\s+"C"\s+'
+    + _BOUNDS_OPTIONAL.format("first")
+    + rf"{_GLOBAL}\s+"
     + _BOUNDS_OPTIONAL.format("before")
     + r"void\s+"
     + _BOUNDS_OPTIONAL.format("after")
@@ -23,9 +26,10 @@ _KERNEL = re.compile(
 )
 _ALIGNMENT = rf"(?:(?:__attribute__|alignas)\s*{_PARENS}\s*)"
 _DYNAMIC = re.compile(
-    rf"extern\s+{_SHARED}\s+{_ALIGNMENT}?(?P<type>[\w:\s<>,]+?)\s*{_ALIGNMENT}?"
+    rf"extern\s+{_ALIGNMENT}?{_SHARED}\s+{_ALIGNMENT}?(?P<type>[\w:\s<>,]+?)\s*{_ALIGNMENT}?"
     r"\b(?P<name>[A-Za-z_]\w*)\s*\[\s*\]\s*;"
 )
+_EXTERN_SHARED = rf"extern\s+{_ALIGNMENT}?{_SHARED}"
 _ALIGNED_SHARED = re.compile(rf"{_SHARED}\s+(alignas\s*{_PARENS})")
 _HIDDEN = '__attribute__((visibility("hidden")))'  # reached through its table entry only
 _LINE_MARKER = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)".*\n', re.MULTILINE)
@@ -56,16 +60,17 @@ class _Kernels:
 def translate(text: str, source: Path) -> Unit:
     """Replaces the marks in the preprocessed `text` of `source`; see the module kernel_build.
 
-    Raises BuildError with file:line for a kernel or a shared array in another form, and for a
-    file without any kernel.
+    Raises BuildError with file:line for a kernel or a shared array in another form, for a file
+    without any kernel, and for what the host device cannot run (module refusals).
     """
+    refuse_unsupported(text, source)
     places = _Places(text, source)
     found = _Kernels()
 
     def kernel(match: re.Match[str]) -> str:
         name = match["name"]
         found.places.setdefault(name, places.at(match.start("name")))
-        bound = match["before"] or match["after"]
+        bound = match["first"] or match["before"] or match["after"]
         if bound:
             found.bounds[name] = _first_argument(bound)
         return f'extern "C" {_HIDDEN} void {name}(' + "\n" * match[0].count("\n")
@@ -116,7 +121,7 @@ def _entries(found: _Kernels) -> str:
 
 
 def _refuse_leftovers(body: str, source: Path) -> None:
-    for pattern, form in ((_GLOBAL, _KERNEL_FORM), (rf"extern\s+{_SHARED}", _SHARED_FORM)):
+    for pattern, form in ((_GLOBAL, _KERNEL_FORM), (_EXTERN_SHARED, _SHARED_FORM)):
         left = re.search(pattern, body)
         if left is not None:
             file, line = _Places(body, source).at(left.start())

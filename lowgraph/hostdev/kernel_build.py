@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lowgraph.errors import BuildError
+from lowgraph.hostdev.diagnostics import at_users_line
 from lowgraph.hostdev.front_end import translate
 from lowgraph.hostdev.image import fill_static_shared
 from lowgraph.hostdev.settings import is_debug
@@ -78,7 +79,10 @@ def compile(source: Path, include_dirs: Sequence[Path], defines: Mapping[str, st
         # The tail last: thread-local memory is laid out in the order of linking.
         sources = [str(generated), str(_SHARED_TAIL)]
         command = [*flags, *_LINK_FLAGS, "-x", "c++", *sources, "-o", str(image)]
-        run_compiler(command, what)
+        try:
+            run_compiler(command, what)
+        except BuildError as error:
+            raise at_users_line(error) from None
         return fill_static_shared(image.read_bytes(), unit.kernels)
 
 
@@ -104,6 +108,7 @@ def _own_sources() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     headers = sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file())
-    for path in (*headers, here / "kernel_build.py", here / "front_end.py", here / "image.py"):
+    front_end = ("kernel_build.py", "front_end.py", "refusals.py", "image.py")
+    for path in (*headers, *(here / name for name in front_end)):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -82,11 +82,12 @@ def test_spellings_of_a_kernel_and_its_launch_bound(tmp_path: Path, engine: Engi
         "{ x[threadIdx.x] = a; }\n"
         'extern "C"\n__global__ __launch_bounds__((64))\nvoid second(\n    int* x) { x[0] = 2; }\n'
         'extern "C" __global__ void third() {}\n'
+        'extern "C" __launch_bounds__(96) __global__ void fourth() {}\n'
     )
     image = load(tmp_path, text)
-    entries = [image[name] for name in ("first", "second", "third")]
-    assert [entry.max_threads for entry in entries] == [128, 64, 1024]
-    assert [entry.param_count for entry in entries] == [2, 1, 0]
+    entries = [image[name] for name in ("first", "second", "third", "fourth")]
+    assert [entry.max_threads for entry in entries] == [128, 64, 1024, 96]
+    assert [entry.param_count for entry in entries] == [2, 1, 0, 0]
     x = engine.empty(8, np.int32)
     assert engine.launch(image["first"], 1, 8, x, c_int(9)).code == 0
     assert (x.get() == 9).all()

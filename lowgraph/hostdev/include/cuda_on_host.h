@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <type_traits>
 #include <utility>
@@ -24,6 +26,13 @@
 #include "cuda_on_host/atomics.h"
 #include "cuda_on_host/intrinsics.h"
 #include "cuda_on_host/conditional.h"
+#include "cuda_on_host/bit_intrinsics.h"
+#include "cuda_on_host/rounding.h"
+#include "cuda_on_host/conversions.h"
+#include "cuda_on_host/special_functions.h"
+#include "cuda_on_host/memory_hints.h"
+#include "cuda_on_host/scoped_atomics.h"
+#include "cuda_on_host/warp_votes.h"
 #include "cuda_on_host/stub.h"
 
 // ---- qualifiers ----
@@ -50,13 +59,16 @@
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__  // empty: libstdc++ writes __attribute__((__noinline__))
+#ifndef __clang__
+#define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
+#endif
 
 // ---- built-in variables ----
 #define threadIdx (lowgraph_thread.thread)
 #define blockIdx (lowgraph_thread.block)
 #define blockDim (lowgraph_thread.block_size)
 #define gridDim (lowgraph_thread.grid)
-#define warpSize 32
+static constexpr int warpSize = 32;
 
 // ---- what ends a thread, and what it prints ----
 #undef assert

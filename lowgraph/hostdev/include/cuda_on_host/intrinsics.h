@@ -134,12 +134,6 @@ static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shi
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
 }
-static inline int __float2int_rn(float x) { return (int)rintf(x); }
-static inline int __float2int_rz(float x) { return (int)truncf(x); }
-static inline int __float2int_rd(float x) { return (int)floorf(x); }
-static inline int __float2int_ru(float x) { return (int)ceilf(x); }
-static inline float __int2float_rn(int x) { return (float)x; }
-static inline float __uint2float_rn(unsigned x) { return (float)x; }
 
 static inline long long clock64() { return (long long)__builtin_ia32_rdtsc(); }
 

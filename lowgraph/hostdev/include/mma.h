@@ -1,0 +1,1 @@
+LOWGRAPH_MARK_REFUSED("tensor cores (<mma.h>)")
