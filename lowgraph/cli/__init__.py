@@ -1,17 +1,23 @@
-"""`python -m lowgraph`: what is installed and found here, the build cache, and the gates."""
+"""`python -m lowgraph`: what is found here, the build cache, the gates, and host programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from lowgraph._version import VERSION
-from lowgraph.cli import cache, info, verify
+from lowgraph.cli import cache, compile, host_library, info, verify
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
 from lowgraph.train.arguments import OneLineParser
 
 __all__ = ["NOBODY_READS", "exit_code", "main"]
 
-_COMMANDS = {"info": info, "cache": cache, "verify": verify}
+_COMMANDS = {
+    "info": info,
+    "cache": cache,
+    "compile": compile,
+    "host-library": host_library,
+    "verify": verify,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ from lowgraph.hostdev.toolchain import (
     run_compiler,
 )
 
-__all__ = ["LIBRARY_NAME", "SOURCE_DIR", "library", "precompile"]
+__all__ = ["LIBRARY_NAME", "SOURCE_DIR", "library", "link_folder", "precompile"]
 
 # The name that cuda.bindings, cuBLAS and linked programs ask for: whoever has it loaded is found
 # before any file of that name.
@@ -64,6 +64,17 @@ def library(source: Path = SOURCE_DIR) -> Path:
                 _build_into(path, source, parts, home)
     check_private(path)
     return path
+
+
+def link_folder() -> Path:
+    """Return the library's folder, with the name in it that a linker's `-lcuda` looks for.
+
+    Raises BuildError as `library` does.
+    """
+    folder = library().parent
+    with _disk_errors(folder), contextlib.suppress(FileExistsError):
+        (folder / LIBRARY_NAME.removesuffix(".1")).symlink_to(LIBRARY_NAME)
+    return folder
 
 
 def _is_sound(path: Path) -> bool:

@@ -18,6 +18,11 @@
 
 extern "C" {
 CUresult cuDeviceGetUuid(CUuuid*, CUdevice);
+CUresult cuCtxGetDevice_v2(CUdevice*, CUcontext);
+CUresult cuCtxSynchronize_v2(CUcontext);
+CUresult cuMemGetDefaultMemPool(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
+CUresult cuMemGetMemPool(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
+CUresult cuMemSetMemPool(CUmemLocation*, CUmemAllocationType, CUmemoryPool);
 CUresult cuEventElapsedTime(float*, CUevent, CUevent);
 CUresult cuGetProcAddress(const char*, void**, int, cuuint64_t);
 CUresult cuStreamGetCtx(CUstream, CUcontext*);
@@ -37,6 +42,8 @@ void* checked(Given* function) {
 // The parameters stay unexpanded: cuda.h defines most public names as macros.
 #define PROC(name, version, symbol) {#name, version, checked<PFN_##name##_v##version>(symbol)}
 #define UNTYPED(name, version) {#name, version, reinterpret_cast<void*>(name)}
+// Of CUDA 13: the headers of 12.9 have no type for these.
+#define LATER(name, version, symbol) {#name, version, reinterpret_cast<void*>(symbol)}
 
 }  // namespace
 
@@ -51,6 +58,7 @@ std::span<const ProcEntry> device_procs() {
         PROC(cuCtxGetCacheConfig, 3020, cuCtxGetCacheConfig),
         PROC(cuCtxGetCurrent, 4000, cuCtxGetCurrent),
         PROC(cuCtxGetDevice, 2000, cuCtxGetDevice),
+        LATER(cuCtxGetDevice, 13000, cuCtxGetDevice_v2),
         PROC(cuCtxGetFlags, 7000, cuCtxGetFlags),
         PROC(cuCtxGetId, 12000, cuCtxGetId),
         PROC(cuCtxGetLimit, 3010, cuCtxGetLimit),
@@ -59,8 +67,10 @@ std::span<const ProcEntry> device_procs() {
         PROC(cuCtxPushCurrent, 4000, cuCtxPushCurrent_v2),
         PROC(cuCtxSetCacheConfig, 3020, cuCtxSetCacheConfig),
         PROC(cuCtxSetCurrent, 4000, cuCtxSetCurrent),
+        PROC(cuCtxSetFlags, 12010, cuCtxSetFlags),
         PROC(cuCtxSetLimit, 3010, cuCtxSetLimit),
         PROC(cuCtxSynchronize, 2000, cuCtxSynchronize),
+        LATER(cuCtxSynchronize, 13000, cuCtxSynchronize_v2),
         PROC(cuDeviceCanAccessPeer, 4000, cuDeviceCanAccessPeer),
         PROC(cuDeviceComputeCapability, 2000, cuDeviceComputeCapability),
         PROC(cuDeviceGet, 2000, cuDeviceGet),
@@ -68,16 +78,19 @@ std::span<const ProcEntry> device_procs() {
         PROC(cuDeviceGetByPCIBusId, 4010, cuDeviceGetByPCIBusId),
         PROC(cuDeviceGetCount, 2000, cuDeviceGetCount),
         PROC(cuDeviceGetDefaultMemPool, 11020, cuDeviceGetDefaultMemPool),
+        PROC(cuDeviceGetGraphMemAttribute, 11040, cuDeviceGetGraphMemAttribute),
         PROC(cuDeviceGetMemPool, 11020, cuDeviceGetMemPool),
         PROC(cuDeviceGetName, 2000, cuDeviceGetName),
         PROC(cuDeviceGetPCIBusId, 4010, cuDeviceGetPCIBusId),
         PROC(cuDeviceGetUuid, 9020, cuDeviceGetUuid),
         PROC(cuDeviceGetUuid, 11040, cuDeviceGetUuid_v2),
+        PROC(cuDeviceGraphMemTrim, 11040, cuDeviceGraphMemTrim),
         PROC(cuDevicePrimaryCtxGetState, 7000, cuDevicePrimaryCtxGetState),
         PROC(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2),
         PROC(cuDevicePrimaryCtxReset, 11000, cuDevicePrimaryCtxReset_v2),
         PROC(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain),
         PROC(cuDevicePrimaryCtxSetFlags, 11000, cuDevicePrimaryCtxSetFlags_v2),
+        PROC(cuDeviceSetGraphMemAttribute, 11040, cuDeviceSetGraphMemAttribute),
         PROC(cuDeviceSetMemPool, 11020, cuDeviceSetMemPool),
         PROC(cuDeviceTotalMem, 3020, cuDeviceTotalMem_v2),
         PROC(cuDriverGetVersion, 2020, cuDriverGetVersion),
@@ -105,7 +118,9 @@ std::span<const ProcEntry> memory_procs() {
         PROC(cuMemFreeAsync, 11020, cuMemFreeAsync),
         PROC(cuMemFreeHost, 2000, cuMemFreeHost),
         PROC(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2),
+        LATER(cuMemGetDefaultMemPool, 13000, cuMemGetDefaultMemPool),
         PROC(cuMemGetInfo, 3020, cuMemGetInfo_v2),
+        LATER(cuMemGetMemPool, 13000, cuMemGetMemPool),
         PROC(cuMemHostAlloc, 2020, cuMemHostAlloc),
         PROC(cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2),
         PROC(cuMemHostGetFlags, 2030, cuMemHostGetFlags),
@@ -115,8 +130,10 @@ std::span<const ProcEntry> memory_procs() {
         PROC(cuMemPoolDestroy, 11020, cuMemPoolDestroy),
         PROC(cuMemPoolGetAccess, 11020, cuMemPoolGetAccess),
         PROC(cuMemPoolGetAttribute, 11020, cuMemPoolGetAttribute),
+        PROC(cuMemPoolSetAccess, 11020, cuMemPoolSetAccess),
         PROC(cuMemPoolSetAttribute, 11020, cuMemPoolSetAttribute),
         PROC(cuMemPoolTrimTo, 11020, cuMemPoolTrimTo),
+        LATER(cuMemSetMemPool, 13000, cuMemSetMemPool),
         PROC(cuMemcpy, 4000, cuMemcpy),
         PROC(cuMemcpy2D, 3020, cuMemcpy2D_v2),
         PROC(cuMemcpy2DAsync, 3020, cuMemcpy2DAsync_v2),
@@ -183,13 +200,17 @@ std::span<const ProcEntry> work_procs() {
         PROC(cuModuleLoadDataEx, 2010, cuModuleLoadDataEx),
         PROC(cuModuleLoadFatBinary, 2000, cuModuleLoadFatBinary),
         PROC(cuModuleUnload, 2000, cuModuleUnload),
+        PROC(cuOccupancyAvailableDynamicSMemPerBlock, 10020,
+             cuOccupancyAvailableDynamicSMemPerBlock),
         PROC(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050,
              cuOccupancyMaxActiveBlocksPerMultiprocessor),
         PROC(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000,
              cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags),
+        PROC(cuOccupancyMaxActiveClusters, 11070, cuOccupancyMaxActiveClusters),
         PROC(cuOccupancyMaxPotentialBlockSize, 6050, cuOccupancyMaxPotentialBlockSize),
         PROC(cuOccupancyMaxPotentialBlockSizeWithFlags, 7000,
              cuOccupancyMaxPotentialBlockSizeWithFlags),
+        PROC(cuOccupancyMaxPotentialClusterSize, 11070, cuOccupancyMaxPotentialClusterSize),
         PROC(cuStreamCreate, 2000, cuStreamCreate),
         PROC(cuStreamCreateWithPriority, 5050, cuStreamCreateWithPriority),
         PROC(cuStreamDestroy, 4000, cuStreamDestroy_v2),

@@ -6,21 +6,15 @@
 
 using namespace lowgraph;
 
+// Of CUDA 13, which the headers of 12.9 do not declare.
+extern "C" {
+CUresult cuCtxGetDevice_v2(CUdevice*, CUcontext);
+CUresult cuCtxSynchronize_v2(CUcontext);
+}
+
 namespace {
 
 CUcontext handle_of(Context* context) { return reinterpret_cast<CUcontext>(context); }
-
-// Defaults of the limits that a context knows; a CPU has no use for them, so they are only kept.
-bool default_limit(CUlimit limit, size_t* value) {
-    switch (limit) {
-        case CU_LIMIT_STACK_SIZE: *value = 1024; return true;
-        case CU_LIMIT_PRINTF_FIFO_SIZE: *value = 1 << 20; return true;
-        case CU_LIMIT_MALLOC_HEAP_SIZE: *value = 8 << 20; return true;
-        case CU_LIMIT_MAX_L2_FETCH_GRANULARITY: *value = 64; return true;
-        case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: *value = 0; return true;
-        default: return false;
-    }
-}
 
 CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -29,6 +23,12 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
     context_stack().push_back(context);
     *out = handle_of(context);
     return CUDA_SUCCESS;
+}
+
+// A call may name its context (CUDA 13); null is the current one. Null: neither is a live context.
+const Context* context_or_current(CUcontext handle) {
+    const Context* context = handle == nullptr ? current_context() : find_context(handle);
+    return context == nullptr || context->destroyed ? nullptr : context;
 }
 
 CUresult synchronize(Entry& entry) {
@@ -152,9 +152,24 @@ LOWGRAPH_API CUresult cuCtxGetDevice(CUdevice* device) {
     return CUDA_SUCCESS;
 }
 
+LOWGRAPH_API CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
+    LOWGRAPH_ENTRY(driver);
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (context_or_current(handle) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+
 #undef cuCtxSynchronize
 LOWGRAPH_API CUresult cuCtxSynchronize() {
     LOWGRAPH_ENTRY(context);
+    return synchronize(entry);
+}
+
+LOWGRAPH_API CUresult cuCtxSynchronize_v2(CUcontext handle) {
+    LOWGRAPH_ENTRY(driver);
+    if (context_or_current(handle) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (const CUresult broken = context_error(); broken != CUDA_SUCCESS) return broken;
     return synchronize(entry);
 }
 
@@ -183,41 +198,9 @@ LOWGRAPH_API CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
-    LOWGRAPH_ENTRY(context);
-    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (!default_limit(limit, value)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    const auto& limits = current_context()->limits;
-    const auto spot = limits.find(limit);
-    if (spot != limits.end()) *value = spot->second;
-    return CUDA_SUCCESS;
-}
-
-LOWGRAPH_API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
-    LOWGRAPH_ENTRY(context);
-    const CUresult refused = guard_unsafe();
-    if (refused != CUDA_SUCCESS) return refused;
-    size_t unused = 0;
-    if (!default_limit(limit, &unused)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    current_context()->limits[limit] = value;
-    return CUDA_SUCCESS;
-}
-
 LOWGRAPH_API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
     LOWGRAPH_ENTRY(context);
     if (least != nullptr) *least = least_priority;
     if (greatest != nullptr) *greatest = greatest_priority;
     return CUDA_SUCCESS;
-}
-
-LOWGRAPH_API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
-    LOWGRAPH_ENTRY(context);
-    if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *config = CU_FUNC_CACHE_PREFER_NONE;
-    return CUDA_SUCCESS;
-}
-
-LOWGRAPH_API CUresult cuCtxSetCacheConfig(CUfunc_cache) {
-    LOWGRAPH_ENTRY(context);
-    return CUDA_SUCCESS;  // a preference
 }

@@ -199,9 +199,7 @@ LOWGRAPH_API CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, C
     return set_in_exec<WaitWork>(hGraphExec, hNode, [event](Work* work) { return read_wait(event, work); });
 }
 
-LOWGRAPH_API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                                         CUgraph childGraph) {
-    LOWGRAPH_ENTRY(context);
+static CUresult set_child(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
     Exec* const exec = find_exec(hGraphExec);
     const Node* const node = find_node(hNode);
     const Graph* const child = find_graph(childGraph);
@@ -212,12 +210,19 @@ LOWGRAPH_API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec,
     return fill_result(update_child(*exec, *node, *child), nullptr);
 }
 
+LOWGRAPH_API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                         CUgraph childGraph) {
+    LOWGRAPH_ENTRY(context);
+    return set_child(hGraphExec, hNode, childGraph);
+}
+
 LOWGRAPH_API CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
                                                CUgraphNodeParams* params) {
     LOWGRAPH_ENTRY(context);
     const Node* const node = find_node(hNode);
     if (node == nullptr || params == nullptr || params->type != type_of(node->work))
         return CUDA_ERROR_INVALID_VALUE;
+    if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) return set_child(hGraphExec, hNode, params->graph.graph);
     if (is_fixed(params->type)) return CUDA_ERROR_NOT_SUPPORTED;
     return std::visit(
         [&](const auto& kind) {

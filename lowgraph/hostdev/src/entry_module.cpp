@@ -1,102 +1,53 @@
 // Modules, and what can be asked of their functions.
-#include <algorithm>
-
-#include "capture.h"
-#include "module.h"
-#include "queue.h"
+#include "module_calls.h"
 
 using namespace lowgraph;
 
-namespace {
-
-CUfunction handle_of(Function* function) { return reinterpret_cast<CUfunction>(function); }
-
-CUresult load(CUmodule* out, const void* image) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Module* module = nullptr;
-    const CUresult code = load_module(image, &module);
-    if (code == CUDA_SUCCESS) *out = reinterpret_cast<CUmodule>(module);
-    return code;
-}
-
-}  // namespace
-
 LOWGRAPH_API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
     LOWGRAPH_ENTRY(context);
-    return load(module, image);
+    return load_image(image, module);
 }
 
 LOWGRAPH_API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned,
                                          CUjit_option*, void**) {
     LOWGRAPH_ENTRY(context);  // the options are for a PTX compiler
-    return load(module, image);
+    return load_image(image, module);
 }
 
 LOWGRAPH_API CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
     LOWGRAPH_ENTRY(context);
-    return load(module, image);
+    return load_image(image, module);
 }
 
 LOWGRAPH_API CUresult cuModuleLoad(CUmodule* module, const char* path) {
     LOWGRAPH_ENTRY(context);
-    std::string image;
-    if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return read_image_file(path, &image) ? load(module, image.data()) : CUDA_ERROR_FILE_NOT_FOUND;
+    return load_image_file(path, module);
 }
 
-LOWGRAPH_API CUresult cuModuleUnload(CUmodule handle) {
+LOWGRAPH_API CUresult cuModuleUnload(CUmodule module) {
     LOWGRAPH_ENTRY(context);
-    Module* module = find_module(handle);
-    if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
-    finish_all(entry.lock());  // kernels of the image may be running
-    if (find_module(handle) != module) return CUDA_ERROR_INVALID_HANDLE;
-    unload_module(*module);
-    return CUDA_SUCCESS;
+    return unload(entry, module);
 }
 
-LOWGRAPH_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
+LOWGRAPH_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
     LOWGRAPH_ENTRY(context);
-    Module* module = find_module(handle);
-    if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Function* function = get_function(*module, name);
-    *out = handle_of(function);
-    return function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return name_kernel(module, name, out);
 }
 
-LOWGRAPH_API CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule handle) {
+LOWGRAPH_API CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule module) {
     LOWGRAPH_ENTRY(context);
-    const Module* module = find_module(handle);
-    if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *count = static_cast<unsigned>(module->kernels.size());
-    return CUDA_SUCCESS;
+    return count_kernels(module, count);
 }
 
-LOWGRAPH_API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned room, CUmodule handle) {
+LOWGRAPH_API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned room, CUmodule module) {
     LOWGRAPH_ENTRY(context);
-    Module* module = find_module(handle);
-    if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const size_t count = std::min<size_t>(room, module->kernels.size());
-    for (size_t i = 0; i < count; ++i)
-        out[i] = handle_of(get_function(*module, module->kernels[i]));
-    return CUDA_SUCCESS;
+    return list_kernels(module, room, out);
 }
 
-LOWGRAPH_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle,
+LOWGRAPH_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule module,
                                            const char* name) {
     LOWGRAPH_ENTRY(context);
-    Module* module = find_module(handle);
-    if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    uint64_t start = 0;
-    size_t size = 0;
-    if (!get_global(*module, name, &start, &size)) return CUDA_ERROR_NOT_FOUND;
-    if (address != nullptr) *address = start;
-    if (bytes != nullptr) *bytes = size;
-    return CUDA_SUCCESS;
+    return name_global(module, name, address, bytes);
 }
 
 LOWGRAPH_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
@@ -107,50 +58,36 @@ LOWGRAPH_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 }
 
 LOWGRAPH_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
-                                         CUfunction handle) {
+                                         CUfunction function) {
     LOWGRAPH_ENTRY(context);
-    const Function* function = find_function(handle);
-    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return read_attribute(*function, attribute, value);
+    return attribute_of(function, attribute, value);
 }
 
-LOWGRAPH_API CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
+LOWGRAPH_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
                                          int value) {
     LOWGRAPH_ENTRY(context);
-    Function* function = find_function(handle);
-    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return write_attribute(*function, attribute, value);
+    return set_attribute_of(function, attribute, value);
 }
 
-LOWGRAPH_API CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache) {
+LOWGRAPH_API CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) {
     LOWGRAPH_ENTRY(context);
-    return find_function(handle) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return prefer_cache(function);
 }
 
-LOWGRAPH_API CUresult cuFuncGetName(const char** name, CUfunction handle) {
+LOWGRAPH_API CUresult cuFuncGetName(const char** name, CUfunction function) {
     LOWGRAPH_ENTRY(context);
-    const Function* function = find_function(handle);
-    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *name = function->name.c_str();
-    return CUDA_SUCCESS;
+    return name_of(function, name);
 }
 
-LOWGRAPH_API CUresult cuFuncGetModule(CUmodule* module, CUfunction handle) {
+LOWGRAPH_API CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
     LOWGRAPH_ENTRY(context);
-    const Function* function = find_function(handle);
-    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *module = reinterpret_cast<CUmodule>(function->module);
-    return CUDA_SUCCESS;
+    return home_of(function, module);
 }
 
-LOWGRAPH_API CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset,
+LOWGRAPH_API CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset,
                                          size_t* size) {
     LOWGRAPH_ENTRY(context);
-    const Function* function = find_function(handle);
-    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return read_parameter(*function, index, offset, size);
+    return parameter_of(function, index, offset, size);
 }
 
 LOWGRAPH_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {

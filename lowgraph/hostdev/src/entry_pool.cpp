@@ -136,7 +136,19 @@ CUresult hand_out(CUmemoryPool* out, Pool* pool, CUdevice dev) {
 
 }  // namespace
 
-CUmemoryPool lowgraph::default_pool() { return handle_of(&pools().standard); }
+namespace lowgraph {
+
+CUmemoryPool default_pool() { return handle_of(&pools().standard); }
+CUmemoryPool current_pool() { return handle_of(pools().current); }
+bool is_pool(CUmemoryPool handle) { return find_pool(handle) != nullptr; }
+
+bool set_current_pool(CUmemoryPool handle) {
+    Pool* pool = find_pool(handle);
+    if (pool != nullptr) pools().current = pool;
+    return pool != nullptr;
+}
+
+}  // namespace lowgraph
 
 LOWGRAPH_API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
     LOWGRAPH_ENTRY(context);
@@ -167,11 +179,8 @@ LOWGRAPH_API CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice dev) {
 
 LOWGRAPH_API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
     LOWGRAPH_ENTRY(driver);
-    Pool* pool = find_pool(handle);
     if (dev != 0) return CUDA_ERROR_INVALID_DEVICE;
-    if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    pools().current = pool;
-    return CUDA_SUCCESS;
+    return set_current_pool(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 LOWGRAPH_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {

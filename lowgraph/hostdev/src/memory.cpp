@@ -63,6 +63,8 @@ bool charge(Tables& all, const Region& region) {
     all.used += span;
     if (region.kind == RegionKind::pool) all.pool_used += span;
     all.pool_peak = std::max(all.pool_peak, all.pool_used);
+    if (region.of_graph) all.graph_used += span;
+    all.graph_peak = std::max(all.graph_peak, all.graph_used);
     return true;
 }
 
@@ -71,6 +73,7 @@ void uncharge(Tables& all, const Region& region) {
     const size_t span = round_up(region.bytes, alignment);
     all.used -= span;
     if (region.kind == RegionKind::pool) all.pool_used -= span;
+    if (region.of_graph) all.graph_used -= span;
 }
 
 // Fresh memory is poisoned: a kernel that reads what nobody wrote gets NaN.
@@ -251,7 +254,7 @@ void destroy_memory() {
         spot = ours ? std::next(spot) : all.regions.erase(spot);
     }
     all.slices.clear();
-    all.used = all.pool_used = all.pool_peak = 0;
+    all.used = all.pool_used = all.pool_peak = all.graph_used = all.graph_peak = 0;
 }
 
 }  // namespace lowgraph

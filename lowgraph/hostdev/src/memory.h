@@ -67,6 +67,8 @@ size_t memory_size();
 void memory_info(size_t* free_bytes, size_t* total_bytes);
 size_t pool_bytes(bool high_water);
 void reset_pool_high_water();
+size_t graph_bytes(bool high_water);  // behind the alloc nodes of graphs
+void reset_graph_high_water();
 
 // ---- slices inside allocations ----
 enum SliceState { slice_gone = 0, slice_free = 1, slice_live = 2 };

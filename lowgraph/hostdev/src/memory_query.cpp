@@ -110,4 +110,14 @@ void reset_pool_high_water() {
     tables().pool_peak = tables().pool_used;
 }
 
+size_t graph_bytes(bool high_water) {
+    const TableLock hold(tables().lock);
+    return high_water ? tables().graph_peak : tables().graph_used;
+}
+
+void reset_graph_high_water() {
+    const TableLock hold(tables().lock);
+    tables().graph_peak = tables().graph_used;
+}
+
 }  // namespace lowgraph

@@ -41,6 +41,7 @@ struct Tables {
     std::vector<Guard> guards;
     bool guards_stale = true;
     size_t size = 0, used = 0, pool_used = 0, pool_peak = 0;
+    size_t graph_used = 0, graph_peak = 0;  // part of the above: behind alloc nodes
     uint64_t next_id = 1;
 };
 

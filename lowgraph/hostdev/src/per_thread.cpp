@@ -1,11 +1,76 @@
 // Calls for programs built with per-thread default streams: the same calls, with stream 0 meaning
-// the calling thread's own stream while they run.
+// the calling thread's own stream while they run. They are found by cuGetProcAddress with its flag,
+// and by a program that was compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM as symbols with the
+// suffix that cuda.h gives them.
 #include <cuda.h>
 
 #include <unordered_map>
 
+#include "entry.h"
 #include "proc_entry.h"
 #include "stream.h"
+
+#undef cuStreamGetCtx
+LOWGRAPH_API CUresult cuStreamGetCtx(CUstream, CUcontext*);
+
+// Synchronous calls, which work on stream 0, end in _ptds; those that are given a stream, in _ptsz.
+#define EACH_CALL(X) \
+    X(cuMemcpy, _ptds) \
+    X(cuMemcpyAsync, _ptsz) \
+    X(cuMemcpyPeer, _ptds) \
+    X(cuMemcpyPeerAsync, _ptsz) \
+    X(cuMemcpyHtoD_v2, _ptds) \
+    X(cuMemcpyHtoDAsync_v2, _ptsz) \
+    X(cuMemcpyDtoH_v2, _ptds) \
+    X(cuMemcpyDtoHAsync_v2, _ptsz) \
+    X(cuMemcpyDtoD_v2, _ptds) \
+    X(cuMemcpyDtoDAsync_v2, _ptsz) \
+    X(cuMemcpy2D_v2, _ptds) \
+    X(cuMemcpy2DUnaligned_v2, _ptds) \
+    X(cuMemcpy2DAsync_v2, _ptsz) \
+    X(cuMemcpy3D_v2, _ptds) \
+    X(cuMemcpy3DAsync_v2, _ptsz) \
+    X(cuMemsetD8_v2, _ptds) \
+    X(cuMemsetD16_v2, _ptds) \
+    X(cuMemsetD32_v2, _ptds) \
+    X(cuMemsetD2D8_v2, _ptds) \
+    X(cuMemsetD2D16_v2, _ptds) \
+    X(cuMemsetD2D32_v2, _ptds) \
+    X(cuMemsetD8Async, _ptsz) \
+    X(cuMemsetD16Async, _ptsz) \
+    X(cuMemsetD32Async, _ptsz) \
+    X(cuMemsetD2D8Async, _ptsz) \
+    X(cuMemsetD2D16Async, _ptsz) \
+    X(cuMemsetD2D32Async, _ptsz) \
+    X(cuMemAllocAsync, _ptsz) \
+    X(cuMemAllocFromPoolAsync, _ptsz) \
+    X(cuMemFreeAsync, _ptsz) \
+    X(cuStreamGetPriority, _ptsz) \
+    X(cuStreamGetFlags, _ptsz) \
+    X(cuStreamGetId, _ptsz) \
+    X(cuStreamGetCtx, _ptsz) \
+    X(cuStreamGetCtx_v2, _ptsz) \
+    X(cuStreamGetDevice, _ptsz) \
+    X(cuStreamWaitEvent, _ptsz) \
+    X(cuStreamQuery, _ptsz) \
+    X(cuStreamSynchronize, _ptsz) \
+    X(cuEventRecord, _ptsz) \
+    X(cuEventRecordWithFlags, _ptsz) \
+    X(cuLaunchKernel, _ptsz) \
+    X(cuLaunchKernelEx, _ptsz) \
+    X(cuLaunchCooperativeKernel, _ptsz) \
+    X(cuLaunchHostFunc, _ptsz) \
+    X(cuStreamBeginCapture_v2, _ptsz) \
+    X(cuStreamBeginCaptureToGraph, _ptsz) \
+    X(cuStreamEndCapture, _ptsz) \
+    X(cuStreamIsCapturing, _ptsz) \
+    X(cuStreamGetCaptureInfo_v2, _ptsz) \
+    X(cuStreamGetCaptureInfo_v3, _ptsz) \
+    X(cuStreamUpdateCaptureDependencies, _ptsz) \
+    X(cuStreamUpdateCaptureDependencies_v2, _ptsz) \
+    X(cuGraphUpload, _ptsz) \
+    X(cuGraphLaunch, _ptsz) \
+    X(cuGraphInstantiateWithParams, _ptsz)
 
 namespace lowgraph {
 namespace {
@@ -26,68 +91,11 @@ struct Variant<function> {
     }
 };
 
-#define PAIR(symbol) \
-    {reinterpret_cast<void*>(&symbol), reinterpret_cast<void*>(&Variant<&symbol>::call)}
+#define PAIR(symbol, suffix) \
+    {reinterpret_cast<void*>(&symbol), reinterpret_cast<void*>(&Variant<&symbol>::call)},
 
 const std::unordered_map<void*, void*>& pairs() {
-    static const auto* const table = new std::unordered_map<void*, void*>{
-        PAIR(cuMemcpy),
-        PAIR(cuMemcpyAsync),
-        PAIR(cuMemcpyPeer),
-        PAIR(cuMemcpyPeerAsync),
-        PAIR(cuMemcpyHtoD_v2),
-        PAIR(cuMemcpyHtoDAsync_v2),
-        PAIR(cuMemcpyDtoH_v2),
-        PAIR(cuMemcpyDtoHAsync_v2),
-        PAIR(cuMemcpyDtoD_v2),
-        PAIR(cuMemcpyDtoDAsync_v2),
-        PAIR(cuMemcpy2D_v2),
-        PAIR(cuMemcpy2DUnaligned_v2),
-        PAIR(cuMemcpy2DAsync_v2),
-        PAIR(cuMemcpy3D_v2),
-        PAIR(cuMemcpy3DAsync_v2),
-        PAIR(cuMemsetD8_v2),
-        PAIR(cuMemsetD16_v2),
-        PAIR(cuMemsetD32_v2),
-        PAIR(cuMemsetD2D8_v2),
-        PAIR(cuMemsetD2D16_v2),
-        PAIR(cuMemsetD2D32_v2),
-        PAIR(cuMemsetD8Async),
-        PAIR(cuMemsetD16Async),
-        PAIR(cuMemsetD32Async),
-        PAIR(cuMemsetD2D8Async),
-        PAIR(cuMemsetD2D16Async),
-        PAIR(cuMemsetD2D32Async),
-        PAIR(cuMemAllocAsync),
-        PAIR(cuMemAllocFromPoolAsync),
-        PAIR(cuMemFreeAsync),
-        PAIR(cuStreamGetPriority),
-        PAIR(cuStreamGetFlags),
-        PAIR(cuStreamGetId),
-        PAIR(cuStreamGetCtx),
-        PAIR(cuStreamGetCtx_v2),
-        PAIR(cuStreamGetDevice),
-        PAIR(cuStreamWaitEvent),
-        PAIR(cuStreamQuery),
-        PAIR(cuStreamSynchronize),
-        PAIR(cuEventRecord),
-        PAIR(cuEventRecordWithFlags),
-        PAIR(cuLaunchKernel),
-        PAIR(cuLaunchKernelEx),
-        PAIR(cuLaunchCooperativeKernel),
-        PAIR(cuLaunchHostFunc),
-        PAIR(cuStreamBeginCapture_v2),
-        PAIR(cuStreamBeginCaptureToGraph),
-        PAIR(cuStreamEndCapture),
-        PAIR(cuStreamIsCapturing),
-        PAIR(cuStreamGetCaptureInfo_v2),
-        PAIR(cuStreamGetCaptureInfo_v3),
-        PAIR(cuStreamUpdateCaptureDependencies),
-        PAIR(cuStreamUpdateCaptureDependencies_v2),
-        PAIR(cuGraphUpload),
-        PAIR(cuGraphLaunch),
-        PAIR(cuGraphInstantiateWithParams),
-    };
+    static const auto* const table = new std::unordered_map<void*, void*>{EACH_CALL(PAIR)};
     return *table;
 }
 
@@ -99,3 +107,15 @@ void* per_thread_variant(void* function) {
 }
 
 }  // namespace lowgraph
+
+// Indirect functions: the one way to export a symbol of a call's type without repeating its
+// parameters. The loader asks each resolver once; they are not static, for their plain names.
+#define EXPORT(symbol, suffix)                                                  \
+    __attribute__((visibility("hidden"))) void* resolve_##symbol() {            \
+        return reinterpret_cast<void*>(&lowgraph::Variant<&symbol>::call);      \
+    }                                                                           \
+    decltype(symbol) symbol##suffix __attribute__((ifunc("resolve_" #symbol)));
+
+extern "C" {
+EACH_CALL(EXPORT)
+}
