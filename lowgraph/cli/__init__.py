@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowgraph._version import VERSION
-from lowgraph.cli import cache, info, verify
+from lowgraph.cli import cache, check, info, verify
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
 from lowgraph.train.arguments import OneLineParser
 
 __all__ = ["NOBODY_READS", "exit_code", "main"]
 
-_COMMANDS = {"info": info, "cache": cache, "verify": verify}
+_COMMANDS = {"info": info, "cache": cache, "verify": verify, "check": check}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

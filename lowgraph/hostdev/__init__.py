@@ -10,10 +10,10 @@ import ctypes
 from pathlib import Path
 
 from lowgraph.errors import DeviceUnavailable
-from lowgraph.hostdev import build
+from lowgraph.hostdev import build, check
 from lowgraph.hostdev.cachedir import cache_dir
 
-__all__ = ["cache_dir", "load"]
+__all__ = ["cache_dir", "is_loaded", "load"]
 
 _loaded: ctypes.CDLL | None = None
 
@@ -22,7 +22,8 @@ def load() -> ctypes.CDLL:
     """Load the host device's library into this process, and build it if it is not built yet.
 
     Must come before the first driver call. Raises DeviceUnavailable if another libcuda.so.1 is
-    loaded already, BuildError if the library cannot be built.
+    loaded already, BuildError if the library cannot be built, ConfigError for a wrong value of
+    $LOWGRAPH_HOST_CHECK or $LOWGRAPH_HOST_KERNEL_SECONDS.
     """
     global _loaded
     if _loaded is None:
@@ -34,8 +35,15 @@ def load() -> ctypes.CDLL:
                 "before anything calls the driver"
             )
         # Global: the kernels' images call back into it.
-        _loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        check.apply(library)
+        _loaded = library
     return _loaded
+
+
+def is_loaded() -> bool:
+    """Return whether this process has the host device's library."""
+    return _loaded is not None
 
 
 def _other_driver(ours: Path) -> str | None:

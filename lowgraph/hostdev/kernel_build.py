@@ -20,6 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from lowgraph.errors import BuildError
+from lowgraph.hostdev import check
+from lowgraph.hostdev.assembly import add_red_zones
 from lowgraph.hostdev.front_end import translate
 from lowgraph.hostdev.image import fill_static_shared
 from lowgraph.hostdev.toolchain import (
@@ -38,6 +40,7 @@ _COMPILE_FLAGS = (
     "-std=c++20",
     "-O2",
     "-g1",
+    "-gdwarf-4",  # read by src/line_table.cpp
     "-march=native",
     "-fPIC",
     "-ffp-contract=fast",
@@ -50,6 +53,32 @@ _COMPILE_FLAGS = (
 # -fno-gnu-unique: else a __shared__ variable of a template is one variable across all images.
 _GCC_FLAGS = ("-fno-gnu-unique", "-fno-plt")
 _LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,now")
+
+# The check build: a call before each access, which include/cuda_on_host/check_hooks.h defines; no
+# runtime of the compiler's is linked. -O1 without the passes that move a load to where the source
+# has none: it would be reported there.
+_CHECK_FLAGS = (
+    "-DLOWGRAPH_CHECK",
+    "-O1",
+    "-fno-optimize-sibling-calls",  # a tail call would have its caller's caller for a place
+    "-fdata-sections",
+    "-fsanitize=thread,alignment,bounds-strict",
+)
+_GCC_CHECK_FLAGS = (
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-fno-tree-loop-im",
+    "-fno-tree-sink",
+    "-fno-if-conversion",
+    "-fno-if-conversion2",
+)
+_CLANG_CHECK_FLAGS = (
+    "-mllvm",
+    "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-distinguish-volatile=1",
+)
+_CHECK_LINK_FLAGS = tuple(f"-Wl,--wrap={name}" for name in ("memcpy", "memmove", "memset"))
 
 
 def compile(source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]) -> bytes:
@@ -72,14 +101,29 @@ def compile(source: Path, include_dirs: Sequence[Path], defines: Mapping[str, st
     with tempfile.TemporaryDirectory(prefix="lowgraph-") as folder:
         generated, image = Path(folder, source.stem + ".ii"), Path(folder, source.stem + ".so")
         generated.write_text(unit.text)
-        command = [*flags, *_LINK_FLAGS, "-x", "c++", str(generated), "-o", str(image)]
-        run_compiler(command, what)
+        if check.enabled():
+            _link_checked(flags, generated, image, what)
+        else:
+            command = [*flags, *_LINK_FLAGS, "-x", "c++", str(generated), "-o", str(image)]
+            run_compiler(command, what)
         return fill_static_shared(image.read_bytes(), unit.kernels)
 
 
+def _link_checked(flags: list[str], generated: Path, image: Path, what: str) -> None:
+    """By way of assembly text, for the red zones."""
+    assembly = generated.with_suffix(".s")
+    run_compiler([*flags, "-S", "-x", "c++", str(generated), "-o", str(assembly)], what)
+    assembly.write_text(add_red_zones(assembly.read_text()))
+    command = [*_LINK_FLAGS, *_CHECK_LINK_FLAGS, "-x", "assembler", str(assembly)]
+    run_compiler([*command, "-o", str(image)], what)
+
+
 def compile_flags(compiler: Compiler) -> list[str]:
-    """The flags that kernels are compiled with by this compiler."""
-    return [*_COMPILE_FLAGS, *(() if compiler.is_clang else _GCC_FLAGS)]
+    """The flags that kernels are compiled with by this compiler, now or in the check build."""
+    flags = [*_COMPILE_FLAGS, *(() if compiler.is_clang else _GCC_FLAGS)]
+    if check.enabled():
+        flags += [*_CHECK_FLAGS, *(_CLANG_CHECK_FLAGS if compiler.is_clang else _GCC_CHECK_FLAGS)]
+    return flags
 
 
 def compiler_key() -> str:
@@ -98,6 +142,7 @@ def _own_sources() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     headers = sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file())
-    for path in (*headers, here / "kernel_build.py", here / "front_end.py", here / "image.py"):
+    parts = ("kernel_build.py", "front_end.py", "image.py", "assembly.py")
+    for path in (*headers, *(here / part for part in parts)):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -24,7 +24,16 @@ OWN_NAMES = {
         "warp_arrive", "next_thread", "trap", "printf",
     )
 }  # fmt: skip
-ENGINE_PARTS = ("fibers", "warp", "block", "block_calls", "fault", "fault_signals", "workers")
+ENGINE_PARTS = (
+    "fibers",
+    "warp",
+    "block",
+    "block_calls",
+    "fault",
+    "fault_signals",
+    "watchdog",
+    "workers",
+)
 Array = npt.NDArray[np.generic]
 Dims = tuple[int, int, int]
 

@@ -19,11 +19,13 @@
 
 #include "cuda_on_host/abi.h"
 #include "cuda_on_host/fiber_switch.h"
+#include "cuda_on_host/quiet.h"
 
 #include "cuda_on_host/sync.h"
 #include "cuda_on_host/atomics.h"
 #include "cuda_on_host/intrinsics.h"
 #include "cuda_on_host/stub.h"
+#include "cuda_on_host/check_hooks.h"
 
 // ---- qualifiers ----
 #undef __global__
@@ -51,10 +53,10 @@
 #define __noinline__  // empty: libstdc++ writes __attribute__((__noinline__))
 
 // ---- built-in variables ----
-#define threadIdx (lowgraph_thread.thread)
-#define blockIdx (lowgraph_thread.block)
-#define blockDim (lowgraph_thread.block_size)
-#define gridDim (lowgraph_thread.grid)
+#define threadIdx LOWGRAPH_OWN(lowgraph_thread.thread)
+#define blockIdx LOWGRAPH_OWN(lowgraph_thread.block)
+#define blockDim LOWGRAPH_OWN(lowgraph_thread.block_size)
+#define gridDim LOWGRAPH_OWN(lowgraph_thread.grid)
 #define warpSize 32
 
 // ---- what ends a thread, and what it prints ----

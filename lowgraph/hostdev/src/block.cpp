@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "fault.h"
+#include "watchdog.h"
+#include "watcher.h"
 
 extern "C" {
 __thread lowgraph::ThreadState lowgraph_thread;
@@ -21,6 +23,7 @@ Block& Block::of_this_thread() {
 
 uint64_t Block::work(Job& work_job) {
     prepare(work_job);
+    const OnTheClock clock(work_job);
     const uint32_t chunk = work_job.chunk;
     uint64_t done = 0;
     while (!work_job.faulted.load(std::memory_order_relaxed)) {
@@ -28,7 +31,7 @@ uint64_t Block::work(Job& work_job) {
         if (first >= work_job.blocks) break;
         const uint64_t end = first + chunk < work_job.blocks ? first + chunk : work_job.blocks;
         for (uint64_t index = first; index < end; ++index, ++done) {
-            if (!run(index)) break;
+            if (!run(index) && work_job.faulted.load(std::memory_order_relaxed)) break;
         }
     }
     lowgraph_thread.runner = nullptr;
@@ -49,6 +52,7 @@ void Block::prepare(Job& work_job) {
             for (uint32_t y = 0; y < size.y; ++y)
                 for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
     }
+    code_range(reinterpret_cast<uint64_t>(launch.kernel->run), &code_start, &code_end);
     launch.kernel->touch();  // outside the kernel's fibers: the first touch may allocate
     lowgraph_thread.block_size = size;
     lowgraph_thread.grid = {launch.grid[0], launch.grid[1], launch.grid[2]};
@@ -58,7 +62,7 @@ void Block::prepare(Job& work_job) {
     lowgraph_thread.runner = this;
 }
 
-// False: a thread of the block faulted.
+// False: the block ended early, by a fault or by what a check found.
 bool Block::run(uint64_t index) {
     ThreadState& state = lowgraph_thread;
     const uint64_t row = index / state.grid.x;
@@ -75,6 +79,7 @@ bool Block::run(uint64_t index) {
     aborted_ = false;
     stacks.reset();
     stack_of_[0] = stacks.take();
+    if (watched()) watcher->block_begins(*this, index);
     lowgraph_switch(&main_, stacks.prepare(stack_of_[0], fiber_main));
     return !aborted_;
 }
@@ -138,6 +143,7 @@ SwitchPlan Block::suspend_for_any(uint32_t self) {
 }
 
 void Block::release_barrier() {
+    if (watched()) watcher->barrier_completes(*this);
     for (uint32_t i = 0; i < warp_count_; ++i) warps[i].at_barrier = 0;
     at_barrier = 0;
     result = votes;
@@ -154,8 +160,8 @@ void Block::abandon() {
 int Block::after_return() {
     const uint32_t self = lowgraph_thread.linear;
     --alive;
-    if (alive != 0 && at_barrier == alive) release_barrier();
     warp_of(self).leave(self % 32);
+    if (alive != 0 && at_barrier == alive) release_barrier();
     if (alive == 0) return 0;
     const int next = next_ready(self);
     if (next < 0) deadlock();

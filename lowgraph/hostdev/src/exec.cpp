@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "check.h"
 #include "module.h"
 #include "stream.h"
 
@@ -173,6 +174,7 @@ CUresult launch(Exec& exec, Stream& stream, Ticket* ticket) {
 
 CUresult run_image(const ExecImage& image) {
     for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
+        if (checking()) race_next_node();
         // Waits were queued before the launch; a disabled node only keeps its place in the order.
         if (!node->enabled || std::holds_alternative<WaitWork>(node->work)) continue;
         const CUresult code = node->child ? run_image(*node->child) : run_work(node->work);

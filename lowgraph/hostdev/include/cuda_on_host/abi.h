@@ -26,8 +26,9 @@ struct KernelEntry {
     int param_count;
     const uint16_t* sizes;    // bytes of each argument
     const uint16_t* offsets;  // where each argument lies in the packed argument block
-    void (
-        *touch)();  // makes the image's thread-local block (its __shared__) exist in this OS thread
+    // Makes the image's thread-local block (its __shared__) exist in this OS thread; the address
+    // there of the variable lowgraph_image_probe.
+    volatile char* (*touch)();
     uint32_t static_shared;  // bytes of the __shared__ variables declared in the kernel itself
     uint32_t max_threads;    // __launch_bounds__, or 1024
 };
