@@ -18,6 +18,7 @@ from cuda.bindings import driver
 from lowgraph.driver import compat, compiler, cupti, gate
 from lowgraph.driver.cupti import CallCount
 from lowgraph.errors import ConfigError, DeviceUnavailable
+from lowgraph.hostdev import check
 
 _ATTRIBUTE = driver.CUdevice_attribute
 _OLDEST_DRIVER = 12040
@@ -103,6 +104,10 @@ class Device(abc.ABC):
     def compiler_key(self, defines: Mapping[str, str]) -> str:
         """Return what, besides the sources, decides what `compile` returns."""
 
+    def place_key(self, source: Path) -> str:
+        """Return what of a source's place, beyond its content, decides what `compile` returns."""
+        return ""
+
     def _attribute(self, name: str) -> int:
         attribute = getattr(_ATTRIBUTE, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(gate.call(driver.cuDeviceGetAttribute, attribute, self._device))
@@ -184,6 +189,7 @@ class HostDevice(Device):
 
     def host_view(self, address: int, nbytes: int) -> memoryview | None:
         """Device memory itself, writable."""
+        self._control.mark_written(address, nbytes)
         return memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B")
 
     @contextmanager
@@ -204,6 +210,10 @@ class HostDevice(Device):
     def compiler_key(self, defines: Mapping[str, str]) -> str:
         """C++ compiler, flags, CPU, the host device's headers, and the defines."""
         return f"{self._build.compiler_key()} {sorted(defines.items())}"
+
+    def place_key(self, source: Path) -> str:
+        """The path in the check build, whose findings name it: "" lets equal sources share."""
+        return str(source.resolve()) if check.enabled() else ""
 
 
 def check_driver_version(version: int) -> None:

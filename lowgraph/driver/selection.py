@@ -11,6 +11,7 @@ import threading
 
 from lowgraph.driver.device import CudaDevice, Device, HostDevice
 from lowgraph.errors import ConfigError, DeviceUnavailable, DriverError
+from lowgraph.hostdev import check
 
 _DRIVER = "libcuda.so.1"
 
@@ -87,6 +88,13 @@ def _same(spec: str, device: Device) -> bool:
 
 def _resolve(spec: str) -> str:
     """Return "host" or "cuda:N", refusing what the libraries already loaded rule out."""
+    if check.enabled():
+        if spec.startswith("cuda"):
+            raise DeviceUnavailable(
+                f"device {spec}: the check build runs kernels on the host device only; take "
+                f"--device host or auto, or unset ${check.SWITCH}"
+            )
+        spec = "host"
     loaded = _loaded_driver()
     if spec == "auto":
         return loaded or ("host" if probe() else "cuda:0")

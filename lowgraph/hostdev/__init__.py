@@ -10,10 +10,10 @@ import ctypes
 from pathlib import Path
 
 from lowgraph.errors import DeviceUnavailable
-from lowgraph.hostdev import build, settings
+from lowgraph.hostdev import build, check, settings
 from lowgraph.hostdev.cachedir import cache_dir
 
-__all__ = ["cache_dir", "load"]
+__all__ = ["cache_dir", "is_loaded", "load"]
 
 _loaded: ctypes.CDLL | None = None
 
@@ -36,8 +36,15 @@ def load() -> ctypes.CDLL:
                 "before anything calls the driver"
             )
         # Global: the kernels' images call back into it.
-        _loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        check.apply(library)
+        _loaded = library
     return _loaded
+
+
+def is_loaded() -> bool:
+    """Return whether this process has the host device's library."""
+    return _loaded is not None
 
 
 def _other_driver(ours: Path) -> str | None:

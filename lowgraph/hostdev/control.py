@@ -22,6 +22,11 @@ __all__ = [
     "calls",
     "fail",
     "fault_text",
+    "findings_text",
+    "finish",
+    "forget_findings",
+    "launches_checked",
+    "mark_written",
     "reset_calls",
     "set_blocking",
     "set_memory",
@@ -86,6 +91,31 @@ def fault_text() -> str:
     return _text("lowgraph_host_fault")
 
 
+def findings_text() -> str:
+    """Return what the check build found, a JSON object a line (hostdev.check reads it)."""
+    return _text("lowgraph_host_findings")
+
+
+def finish() -> None:
+    """Wait for all work in flight; unlike a driver call, without an error if some of it failed."""
+    _library().lowgraph_host_finish()
+
+
+def forget_findings() -> None:
+    """Empty the list of findings."""
+    _library().lowgraph_host_forget_findings()
+
+
+def launches_checked() -> int:
+    """Return how many launches ran in the check build."""
+    return int(_library().lowgraph_host_launches_checked())
+
+
+def mark_written(address: int, nbytes: int) -> None:
+    """Take device memory for initialised, in the check build: the host writes it by itself."""
+    _library().lowgraph_host_mark_written(address, nbytes)
+
+
 def annotate(address: int, nbytes: int, state: int, name: str) -> None:
     """Tell the state of a part of device memory, from now on in the order of the issued work.
 
@@ -128,6 +158,11 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "lowgraph_host_set_blocking": (None, [integer]),
         "lowgraph_host_set_workers": (None, [integer]),
         "lowgraph_host_fault": (size_t, [text, size_t]),
+        "lowgraph_host_findings": (size_t, [text, size_t]),
+        "lowgraph_host_finish": (None, []),
+        "lowgraph_host_forget_findings": (None, []),
+        "lowgraph_host_launches_checked": (u64, []),
+        "lowgraph_host_mark_written": (None, [u64, u64]),
         "lowgraph_host_annotate": (integer, [u64, u64, integer, text]),
     }
     for name, (result, arguments) in declarations.items():

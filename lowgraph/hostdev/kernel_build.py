@@ -20,6 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from lowgraph.errors import BuildError
+from lowgraph.hostdev import check
+from lowgraph.hostdev.assembly import add_red_zones
 from lowgraph.hostdev.diagnostics import at_users_line
 from lowgraph.hostdev.front_end import translate
 from lowgraph.hostdev.image import fill_static_shared
@@ -38,6 +40,7 @@ from lowgraph.hostdev.toolchain import (
 # over the guard page of its stack.
 _COMPILE_FLAGS = (
     "-std=c++20",
+    "-gdwarf-4",  # read by src/line_table.cpp
     "-march=native",
     "-fPIC",
     "-ffp-contract=fast",
@@ -54,6 +57,32 @@ _DEBUG_FLAGS = ("-O0", "-g")
 _GCC_FLAGS = ("-fno-gnu-unique", "-fno-plt")
 _SHARED_TAIL = INCLUDE_DIR / "cuda_on_host" / "shared_tail.cpp"
 _LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,now")
+
+# The check build: a call before each access, which include/cuda_on_host/check_hooks.h defines; no
+# runtime of the compiler's is linked. -O1 without the passes that move a load to where the source
+# has none: it would be reported there.
+_CHECK_FLAGS = (
+    "-DLOWGRAPH_CHECK",
+    "-O1",
+    "-fno-optimize-sibling-calls",  # a tail call would have its caller's caller for a place
+    "-fdata-sections",
+    "-fsanitize=thread,alignment,bounds-strict",
+)
+_GCC_CHECK_FLAGS = (
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-fno-tree-loop-im",
+    "-fno-tree-sink",
+    "-fno-if-conversion",
+    "-fno-if-conversion2",
+)
+_CLANG_CHECK_FLAGS = (
+    "-mllvm",
+    "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-distinguish-volatile=1",
+)
+_CHECK_LINK_FLAGS = tuple(f"-Wl,--wrap={name}" for name in ("memcpy", "memmove", "memset"))
 
 
 def compile(source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]) -> bytes:
@@ -76,20 +105,41 @@ def compile(source: Path, include_dirs: Sequence[Path], defines: Mapping[str, st
     with tempfile.TemporaryDirectory(prefix="lowgraph-") as folder:
         generated, image = Path(folder, source.stem + ".ii"), Path(folder, source.stem + ".so")
         generated.write_text(unit.text)
-        # The tail last: thread-local memory is laid out in the order of linking.
-        sources = [str(generated), str(_SHARED_TAIL)]
-        command = [*flags, *_LINK_FLAGS, "-x", "c++", *sources, "-o", str(image)]
         try:
-            run_compiler(command, what)
+            _link(flags, generated, image, what)
         except BuildError as error:
             raise at_users_line(error) from None
         return fill_static_shared(image.read_bytes(), unit.kernels)
 
 
+def _link(flags: list[str], generated: Path, image: Path, what: str) -> None:
+    """Compile and link; in the check build by way of assembly text, for the red zones.
+
+    The tail comes last: thread-local memory is laid out in the order of linking.
+    """
+    if not check.enabled():
+        sources = ["-x", "c++", str(generated), str(_SHARED_TAIL)]
+        run_compiler([*flags, *_LINK_FLAGS, *sources, "-o", str(image)], what)
+        return
+    assembly = generated.with_suffix(".s")
+    run_compiler([*flags, "-S", "-x", "c++", str(generated), "-o", str(assembly)], what)
+    assembly.write_text(add_red_zones(assembly.read_text()))
+    tail = image.with_suffix(".tail.o")
+    run_compiler([*flags, "-c", "-x", "c++", str(_SHARED_TAIL), "-o", str(tail)], what)
+    command = [*_LINK_FLAGS, *_CHECK_LINK_FLAGS, str(tail), "-x", "assembler", str(assembly)]
+    run_compiler([*command, "-o", str(image)], what)
+
+
 def compile_flags(compiler: Compiler) -> list[str]:
-    """The flags that kernels are compiled with by this compiler, and by $LOWGRAPH_HOST_DEBUG."""
+    """The flags that kernels are compiled with by this compiler, now.
+
+    They depend on $LOWGRAPH_HOST_DEBUG, and on whether this is the check build.
+    """
     level = _DEBUG_FLAGS if is_debug() else _FAST_FLAGS
-    return [*_COMPILE_FLAGS, *level, *(() if compiler.is_clang else _GCC_FLAGS)]
+    flags = [*_COMPILE_FLAGS, *level, *(() if compiler.is_clang else _GCC_FLAGS)]
+    if check.enabled():
+        flags += [*_CHECK_FLAGS, *(_CLANG_CHECK_FLAGS if compiler.is_clang else _GCC_CHECK_FLAGS)]
+    return flags
 
 
 def compiler_key() -> str:
@@ -108,7 +158,7 @@ def _own_sources() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     headers = sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file())
-    front_end = ("kernel_build.py", "front_end.py", "refusals.py", "image.py")
+    front_end = ("kernel_build.py", "front_end.py", "refusals.py", "image.py", "assembly.py")
     for path in (*headers, *(here / name for name in front_end)):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -123,7 +123,8 @@ class Library:
         return handle
 
     def _image(self, path: Path, defines: dict[str, str]) -> bytes:
-        digest = source.content_hash(path, defines, self.device.compiler_key(defines))
+        key = self.device.compiler_key(defines) + self.device.place_key(path)
+        digest = source.content_hash(path, defines, key)
         entry = f"{path.stem}-{self.device.arch}-{digest[:32]}.image"
         image = self._cache.read(entry)
         if image is not None:

@@ -26,7 +26,7 @@ OWN_NAMES = {
 }  # fmt: skip
 ENGINE_PARTS = (
     "fibers", "warp", "block", "block_calls", "block_shuffle", "fault", "fault_signals", "shuffle",
-    "workers",
+    "watchdog", "workers",
 )  # fmt: skip
 Array = npt.NDArray[np.generic]
 Dims = tuple[int, int, int]

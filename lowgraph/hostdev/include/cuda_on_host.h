@@ -21,6 +21,7 @@
 
 #include "cuda_on_host/abi.h"
 #include "cuda_on_host/fiber_switch.h"
+#include "cuda_on_host/quiet.h"
 
 #include "cuda_on_host/sync.h"
 #include "cuda_on_host/atomics.h"
@@ -34,6 +35,7 @@
 #include "cuda_on_host/scoped_atomics.h"
 #include "cuda_on_host/warp_votes.h"
 #include "cuda_on_host/stub.h"
+#include "cuda_on_host/check_hooks.h"
 
 // ---- qualifiers ----
 #undef __global__
@@ -64,10 +66,10 @@
 #endif
 
 // ---- built-in variables ----
-#define threadIdx (lowgraph_thread.thread)
-#define blockIdx (lowgraph_thread.block)
-#define blockDim (lowgraph_thread.block_size)
-#define gridDim (lowgraph_thread.grid)
+#define threadIdx LOWGRAPH_OWN(lowgraph_thread.thread)
+#define blockIdx LOWGRAPH_OWN(lowgraph_thread.block)
+#define blockDim LOWGRAPH_OWN(lowgraph_thread.block_size)
+#define gridDim LOWGRAPH_OWN(lowgraph_thread.grid)
 static constexpr int warpSize = 32;
 
 // ---- what ends a thread, and what it prints ----

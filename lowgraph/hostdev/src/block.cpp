@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "fault.h"
+#include "watchdog.h"
+#include "watcher.h"
 
 extern "C" {
 __thread lowgraph::ThreadState lowgraph_thread;
@@ -21,6 +23,7 @@ Block& Block::of_this_thread() {
 
 uint64_t Block::work(Job& work_job) {
     prepare(work_job);
+    const OnTheClock clock(work_job);
     const uint32_t chunk = work_job.chunk;
     uint64_t done = 0;
     while (!work_job.faulted.load(std::memory_order_relaxed)) {
@@ -28,7 +31,8 @@ uint64_t Block::work(Job& work_job) {
         if (first >= work_job.blocks) break;
         const uint64_t end = first + chunk < work_job.blocks ? first + chunk : work_job.blocks;
         for (uint64_t index = first; index < end; ++index, ++done) {
-            if (!run(in_order != 0 ? index : work_job.order.at(index))) break;
+            const uint64_t block = in_order != 0 ? index : work_job.order.at(index);
+            if (!run(block) && work_job.faulted.load(std::memory_order_relaxed)) break;
         }
     }
     lowgraph_thread.runner = nullptr;
@@ -50,6 +54,7 @@ void Block::prepare(Job& work_job) {
                 for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
     }
     in_order = shuffle().on ? 0 : ~0u;
+    code_range(reinterpret_cast<uint64_t>(launch.kernel->run), &code_start, &code_end);
     // Outside the kernel's fibers: the first touch may allocate.
     shared_tail_ = launch.kernel->touch();
     if (shared_tail_[0] != shared_tail_fill) fill_shared_tail();  // new in this OS thread
@@ -61,7 +66,7 @@ void Block::prepare(Job& work_job) {
     lowgraph_thread.runner = this;
 }
 
-// False: a thread of the block faulted.
+// False: the block ended early, by a fault or by what a check found.
 bool Block::run(uint64_t index) {
     ThreadState& state = lowgraph_thread;
     const uint64_t row = index / state.grid.x;
@@ -79,9 +84,11 @@ bool Block::run(uint64_t index) {
     stacks.reset();
     stack_of_[0] = stacks.take();
     if (in_order == 0) begin_shuffled(index);
+    if (watched()) watcher->block_begins(*this, index);
     const int first = stack_of_[state.linear];
     lowgraph_switch(&main_, stacks.prepare(first, fiber_main));
-    if (!aborted_ && !shared_tail_holds()) report_shared_tail();
+    // In the check build it was told where it was done, and what is left is to put the bytes back.
+    if (!aborted_ && !shared_tail_holds()) watched() ? fill_shared_tail() : report_shared_tail();
     if (aborted_) {
         stacks.forget_frames();
         fill_shared_tail();
@@ -180,6 +187,7 @@ SwitchPlan Block::suspend_for(uint32_t next) {
 }
 
 void Block::release_barrier() {
+    if (watched()) watcher->barrier_completes(*this);
     for (uint32_t i = 0; i < warp_count_; ++i) warps[i].at_barrier = 0;
     at_barrier = 0;
     result = votes;
@@ -196,8 +204,8 @@ LEAVES_BY_SWITCH void Block::abandon() {
 LEAVES_BY_SWITCH int Block::after_return() {
     const uint32_t self = lowgraph_thread.linear;
     --alive;
-    if (alive != 0 && at_barrier == alive) release_barrier();
     warp_of(self).leave(self % 32);
+    if (alive != 0 && at_barrier == alive) release_barrier();
     if (alive == 0) return 0;
     const int next = next_ready(self);
     if (next < 0) deadlock();

@@ -26,6 +26,8 @@ struct Job {
     std::atomic<bool> faulted{false};
     std::atomic<bool> printed{false};
     std::atomic<uint64_t> switches{0};
+    double seconds = 0, deadline = 0;   // its time limit, and when that is over; 0: none
+    std::atomic<bool> overdue{false};   // it is
     Fault fault{};  // written once, by whoever set `faulted`
 };
 
@@ -81,6 +83,7 @@ struct Block {
     Votes votes{}, result{};  // brought to the barrier so far; what the last barrier handed out
     uint64_t switches = 0;  // in this job
     uint64_t faulted_at = 0;  // the instruction of a thread that the processor stopped
+    uint64_t code_start = 0, code_end = 0;  // of the kernel's image
     Warp warps[max_warps];
     WaitSite sites[max_threads];
     FiberStacks stacks;

@@ -5,6 +5,7 @@
 
 #include "block.h"
 #include "fault.h"
+#include "watcher.h"
 
 using namespace lowgraph;
 
@@ -13,11 +14,12 @@ extern "C" {
 SwitchPlan lowgraph_barrier_arrive(const char* file, int line) {
     Block& block = *lowgraph_thread.runner;
     block.become_fibers();
+    const uint32_t self = lowgraph_thread.linear;
+    if (watched()) block.sites[self] = {file, line};
     if (++block.at_barrier == block.alive) {
         block.release_barrier();
         return block.go_on();
     }
-    const uint32_t self = lowgraph_thread.linear;
     block.warp_of(self).at_barrier |= 1u << self % 32;
     block.sites[self] = {file, line};
     return block.suspend();
@@ -41,8 +43,10 @@ LEAVES_BY_SWITCH SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t value, 
     block.become_fibers();
     const uint32_t self = lowgraph_thread.linear, lane = self % 32;
     if (__builtin_expect(!(mask >> lane & 1), 0)) {
+        if (watched()) watcher->outside_mask(block, mask, file, line);
         lowgraph_trap(719, "the calling lane is not in the mask of its warp operation", file, line);
     }
+    if (watched()) block.sites[self] = {file, line};
     if (block.warp_of(self).arrive(lane, mask, value, source)) return block.go_on();
     block.sites[self] = {file, line};
     return block.suspend();

@@ -7,6 +7,7 @@
 #include "exec.h"
 #include "handles.h"
 #include "memory.h"
+#include "race_order.h"
 
 namespace lowgraph {
 namespace {
@@ -162,6 +163,7 @@ std::vector<std::shared_ptr<Condition>> assigned_conditions(const Graph& graph) 
 }
 
 CUresult run_conditional(const ConditionalWork& work) {
+    const RaceInBody in_body;
     const std::atomic<unsigned>& value = work.condition->value;
     if (work.type == CU_GRAPH_COND_TYPE_WHILE) {
         CUresult code = CUDA_SUCCESS;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "check_bits.h"
 #include "context.h"
 #include "engine.h"
 #include "memory.h"
 #include "queue.h"
+#include "watchdog.h"
 
 using namespace lowgraph;
 
@@ -36,6 +38,15 @@ size_t lowgraph_host_fault(char* out, size_t size) {
     }
     return text.size() + 1;
 }
+
+void lowgraph_host_finish() {
+    Lock lock(big_lock);
+    finish_all(lock);
+}
+
+void lowgraph_host_set_kernel_seconds(double seconds) { set_kernel_seconds(seconds); }
+
+void lowgraph_host_mark_written(uint64_t ptr, uint64_t bytes) { mark_written(ptr, bytes); }
 
 // A slice changes its state at its place in the order of the work: what was issued before may still
 // use it, what is issued later may not. With nothing in flight that is now.

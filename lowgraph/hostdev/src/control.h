@@ -17,6 +17,17 @@ void lowgraph_host_set_blocking(int blocking);
 void lowgraph_host_set_workers(int workers);
 // Text of the fault behind the sticky error, "" if there is none; returns the bytes needed.
 size_t lowgraph_host_fault(char* out, size_t size);
+// The check build (check.h): on from now on, for good; before the first allocation.
+void lowgraph_host_set_check();
+// Findings so far as JSON objects, one a line; returns the bytes needed with the NUL.
+size_t lowgraph_host_findings(char* out, size_t size);
+void lowgraph_host_forget_findings();
+void lowgraph_host_finish();  // waits for all work in flight
+uint64_t lowgraph_host_launches_checked();
+// The host itself writes device memory, past the driver.
+void lowgraph_host_mark_written(uint64_t ptr, uint64_t bytes);
+// Seconds that a launch may take from now on; 0: no limit.
+void lowgraph_host_set_kernel_seconds(double seconds);
 // State of [ptr, ptr + bytes) after the work issued so far: 0 gone, 1 free, 2 live. Returns a
 // CUresult.
 int lowgraph_host_annotate(uint64_t ptr, uint64_t bytes, int state, const char* name);

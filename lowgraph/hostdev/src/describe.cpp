@@ -95,8 +95,11 @@ std::string describe(uint64_t address) {
         return "host memory that the device does not know (address " + hex(address) + ")";
     if (next != all.regions.end() && next->first < all.end) {
         const uint64_t missing = next->first - address;
+        const auto slice = all.slices.find(next->first);
+        const Place place =
+            slice != all.slices.end() ? place_of(slice->second) : place_of(next->second);
         if (missing <= page_bytes && (before == nullptr || missing < past - before->bytes))
-            return count_bytes(missing) + " before " + place_of(next->second).text();
+            return count_bytes(missing) + " before " + place.text();
     }
     if (before != nullptr && before->address >= all.base) return behind(address, *before);
     return "device memory that was never allocated (address " + hex(address) + ")";

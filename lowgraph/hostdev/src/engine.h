@@ -42,9 +42,13 @@ void engine_rest();
 // Switches between CUDA threads since the last call; 0 for kernels that never wait.
 uint64_t engine_take_switches();
 
-// The driver's side provides these two. They run in the faulting OS thread, outside any signal
+// The driver's side provides these. They run in the faulting OS thread, outside any signal
 // handler, and must not take a lock that a thread running a kernel can hold.
 void describe_address(uint64_t address, char* out, size_t n);
 bool in_device_memory(uint64_t address);
+// The code of the image that the address lies in; both 0: not known.
+void code_range(uint64_t address, uint64_t* start, uint64_t* end);
+// "reduce.cu:17" for a code address; "": not known.
+void place_of_code(uint64_t pc, char* out, size_t n);
 
 }  // namespace lowgraph

@@ -28,7 +28,7 @@ CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) 
     if (start == nullptr || end == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult refused = guard_elapsed(*start, *end); refused != CUDA_SUCCESS)
         return refused;
-    if (!is_done(start->recorded) || !is_done(end->recorded)) return CUDA_ERROR_NOT_READY;
+    if (!host_asks(start->recorded) || !host_asks(end->recorded)) return CUDA_ERROR_NOT_READY;
     *milliseconds = static_cast<float>(end->time_ms - start->time_ms);
     return CUDA_SUCCESS;
 }
@@ -67,7 +67,7 @@ LOWGRAPH_API CUresult cuEventQuery(CUevent handle) {
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult refused = guard_event_wait(*event, true); refused != CUDA_SUCCESS)
         return refused;
-    return is_done(event->recorded) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return host_asks(event->recorded) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 LOWGRAPH_API CUresult cuEventSynchronize(CUevent handle) {

@@ -54,10 +54,10 @@ LOWGRAPH_API CUresult cuStreamQuery(CUstream handle) {
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult refused = guard_stream_wait(*stream, true); refused != CUDA_SUCCESS)
         return refused;
-    if (!is_done(stream->last)) return CUDA_ERROR_NOT_READY;
+    if (!host_asks(stream->last)) return CUDA_ERROR_NOT_READY;
     if (!stream->is_legacy) return CUDA_SUCCESS;
     for (const Stream* other : live_streams())
-        if (other->blocking() && !is_done(other->last)) return CUDA_ERROR_NOT_READY;
+        if (other->blocking() && !host_asks(other->last)) return CUDA_ERROR_NOT_READY;
     return CUDA_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include "graph.h"
 #include "graph_memory.h"
 #include "queue.h"
+#include "race_order.h"
 
 namespace lowgraph {
 
@@ -19,6 +20,8 @@ struct ExecImage {
     std::vector<std::shared_ptr<const ExecNode>> nodes;  // each after those in its `before`
     std::vector<std::shared_ptr<UserObject>> user_objects;
     std::vector<std::shared_ptr<Condition>> assigned;  // what each launch sets to its default
+    // While checking: set by its first launch. Images made from this one have the same edges.
+    mutable std::shared_ptr<const NodeOrder> order;
 };
 
 // Where a node is: its place in the image, then in the child graph's image that stands there ...

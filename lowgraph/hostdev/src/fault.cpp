@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "block.h"
+#include "watcher.h"
 
 namespace lowgraph {
 namespace {
@@ -53,6 +54,7 @@ void fault_here(int code, uint64_t address, const char* format, ...) {
 }
 
 LEAVES_BY_SWITCH void Block::deadlock() {
+    if (watched()) watcher->deadlock(*this);
     Waiting barrier, operation;
     for (uint32_t thread = 0; thread < lowgraph_thread.threads; ++thread) {
         const Warp& warp = warp_of(thread);

@@ -21,4 +21,10 @@ void release_signals();
 // Puts the handlers back that were there before, unless a launch is running.
 void give_signals_back();
 
+
+// What the watchdog sends to a thread whose launch has run too long. Ignored by whoever does not
+// expect it, unlike any other signal that a thread could be sent.
+constexpr int stop_signal = 23;  // SIGURG
+void take_stop_signal();
+
 }  // namespace lowgraph

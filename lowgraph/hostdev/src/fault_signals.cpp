@@ -11,6 +11,8 @@
 
 #include "block.h"
 #include "fault.h"
+#include "watchdog.h"
+#include "watcher.h"
 
 namespace lowgraph {
 namespace {
@@ -29,7 +31,7 @@ std::mutex& taken_lock =
 // What the handler saw, for the landing to tell. The handler itself does next to nothing.
 struct Caught {
     int signal, code;
-    uint64_t address, instruction;
+    uint64_t address, pc;
     bool write;
     bool landing;  // the landing is at work: a second fault there is a bug of ours, to crash on
 };
@@ -41,9 +43,13 @@ int position(int signal) {
     return i;
 }
 
+// The instruction's end is not known here, so pc + 1: what looks for a line goes back by one.
 void tell_address() {
     const Block& block = *lowgraph_thread.runner;
     char where[240];
+    const bool told = watched() && !block.stacks.is_guard(caught.address) &&
+                      watcher->bad_access(caught.address, caught.write, caught.pc + 1);
+    if (told) return;
     if (block.stacks.is_guard(caught.address)) {
         fault_here(700, caught.address,
                    "stack overflow: a thread's local variables need more than %zu bytes",
@@ -62,7 +68,7 @@ void tell_address() {
 
 // The faulting thread goes on here, on the recovery stack and out of the handler.
 LEAVES_BY_SWITCH void landing() {
-    lowgraph_thread.runner->faulted_at = caught.instruction;
+    lowgraph_thread.runner->faulted_at = caught.pc;
     if (caught.signal == SIGFPE) {
         fault_here(719, 0,
                    "integer division by zero (or of the lowest integer by -1); a GPU gives a "
@@ -80,6 +86,14 @@ LEAVES_BY_SWITCH void landing() {
     }
     caught.landing = false;
     lowgraph_thread.runner->abandon();
+}
+
+void stop_landing() { end_overdue(caught.pc + 1); }
+
+void go_to(void (*place)(), gregset_t& registers) {
+    registers[REG_RIP] = reinterpret_cast<greg_t>(place);
+    registers[REG_RSP] =
+        reinterpret_cast<greg_t>(lowgraph_thread.runner->stacks.recovery_top()) - 8;
 }
 
 // Not ours: the old handler comes back, and gets the signal when the instruction runs again.
@@ -105,12 +119,25 @@ void on_signal(int signal, siginfo_t* info, void* context) {
         return;
     }
     auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-    caught = {signal, info->si_code, reinterpret_cast<uint64_t>(info->si_addr),
+    caught = {signal,
+              info->si_code,
+              reinterpret_cast<uint64_t>(info->si_addr),
               static_cast<uint64_t>(registers[REG_RIP]),
-              (registers[REG_ERR] & 2) != 0, true};
-    registers[REG_RIP] = reinterpret_cast<greg_t>(landing);
-    registers[REG_RSP] =
-        reinterpret_cast<greg_t>(lowgraph_thread.runner->stacks.recovery_top()) - 8;
+              (registers[REG_ERR] & 2) != 0,
+              true};
+    go_to(landing, registers);
+}
+
+// The launch has run too long. Stopped only in the kernel's own code: elsewhere the thread may hold
+// a lock (in printf, in a check), and the watchdog will ask again.
+void on_stop(int, siginfo_t*, void* context) {
+    const Block* runner = lowgraph_thread.runner;
+    if (runner == nullptr || caught.landing || !is_overdue(*runner->job)) return;
+    auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+    const auto pc = static_cast<uint64_t>(registers[REG_RIP]);
+    if (pc < runner->code_start || pc >= runner->code_end) return;
+    caught.pc = pc;
+    go_to(stop_landing, registers);
 }
 
 bool is_ours(int signal) {
@@ -152,6 +179,14 @@ void take_signals() {
 void release_signals() {
     const std::lock_guard guard(taken_lock);
     --launches;
+}
+
+void take_stop_signal() {
+    struct sigaction action{};
+    action.sa_sigaction = on_stop;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(stop_signal, &action, nullptr);
 }
 
 void give_signals_back() {

@@ -64,6 +64,11 @@ bool FiberStacks::is_guard(uint64_t address) const {
     return offset < all_stacks * stride && offset % stride < page_bytes;
 }
 
+void FiberStacks::span(uint64_t* start, uint64_t* end) const {
+    *start = reinterpret_cast<uint64_t>(base_);
+    *end = *start + all_stacks * stride;
+}
+
 GuardedBuffer::GuardedBuffer(size_t bytes)
     : begin_(reserve(bytes + 2 * page_bytes) + page_bytes), bytes_(bytes) {
     forbid(begin_ - page_bytes);

@@ -40,6 +40,7 @@ public:
     void forget_frames() const;
     // The address lies in a guard page: a thread has used up its stack.
     bool is_guard(uint64_t address) const;
+    void span(uint64_t* start, uint64_t* end) const;  // of all stacks
 
 private:
     char* base_;
@@ -56,6 +57,9 @@ public:
     // The last n bytes, rounded up to keep the start 16-byte aligned.
     char* tail(size_t n) const { return begin_ + bytes_ - (n + 15) / 16 * 16; }
     bool is_near(uint64_t address) const;
+    bool holds(uint64_t address) const {
+        return address - reinterpret_cast<uint64_t>(begin_) < bytes_;
+    }
 
 private:
     char* begin_;

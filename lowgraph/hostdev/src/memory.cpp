@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "check.h"
+#include "check_bits.h"
 #include "engine.h"
 #include "memory_tables.h"
 
@@ -25,7 +27,9 @@ size_t default_size() {
 
 // Address space costs nothing, but may be limited (ulimit -v): take what there is.
 void make_reservation(Tables& all) {
-    for (uint64_t bytes = uint64_t{1} << 42; bytes >= uint64_t{1} << 30; bytes /= 2) {
+    // The check build keeps a bit for each byte: less space for both.
+    const int most = checking() ? 38 : 42;
+    for (uint64_t bytes = uint64_t{1} << most; bytes >= uint64_t{1} << 30; bytes /= 2) {
         void* start =
             mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (start == MAP_FAILED) continue;
@@ -83,6 +87,8 @@ bool map_pages(Region& region) {
     write_canary(region.pages, region.address);
     if (region.bytes <= largest_poisoned) std::memset(pointer(region.address), 0xFF, region.bytes);
     write_canary(region.address + region.bytes, end);
+    if (region.kind == RegionKind::host) mark_written(region.address, region.bytes);
+    else mark_unwritten(region.address, region.bytes);
     tables().guards_stale = true;
     return true;
 }

@@ -56,6 +56,8 @@ void unregister_global(uint64_t address);
 
 // The live region holding all of [address, address + bytes), copied out; false: there is none.
 bool find_region(uint64_t address, size_t bytes, Region* region);
+// Where the slice that holds the address lies, or else the live region; false: neither.
+bool find_part(uint64_t address, uint64_t* start, uint64_t* end);
 bool begin_free(uint64_t address);    // marks a live pool allocation `closing`; false: it is none
 void mark_closing(uint64_t address);  // the same for a plain allocation that is freed on a stream
 CUmemorytype memory_type(uint64_t address);      // of unified addressing; pageable counts as host

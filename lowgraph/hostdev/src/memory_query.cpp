@@ -59,6 +59,23 @@ bool find_region(uint64_t address, size_t bytes, Region* region) {
     return true;
 }
 
+bool find_part(uint64_t address, uint64_t* start, uint64_t* end) {
+    Tables& all = tables();
+    const TableLock hold(all.lock);
+    const auto behind = all.slices.upper_bound(address);
+    if (behind != all.slices.begin()) {
+        const Slice& slice = std::prev(behind)->second;
+        *start = slice.address;
+        *end = slice.address + slice.bytes;
+        if (address < *end) return true;
+    }
+    const Region* region = live_region(address, 1);
+    if (region == nullptr) return false;
+    *start = region->address;
+    *end = region->address + region->bytes;
+    return true;
+}
+
 void mark_closing(uint64_t address) {
     const TableLock hold(tables().lock);
     if (Region* region = live_region(address, 1)) region->state = RegionState::closing;

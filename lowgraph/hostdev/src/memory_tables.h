@@ -3,12 +3,12 @@
 #include <deque>
 #include <map>
 
+#include "fibers.h"  // page_bytes
 #include "memory.h"
 
 namespace lowgraph {
 
 constexpr uint64_t alignment = 256;
-constexpr uint64_t page_bytes = 4096;
 
 constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
     return (value + unit - 1) / unit * unit;

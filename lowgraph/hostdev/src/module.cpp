@@ -9,8 +9,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "check.h"
 #include "context.h"
 #include "elf_image.h"
+#include "images.h"
 #include "memory.h"
 
 namespace lowgraph {
@@ -74,6 +76,7 @@ CUresult load_module(const void* image, Module** out) {
         note(std::string("module image not loaded: ") + (why != nullptr ? why : "no memory file"));
         return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
     }
+    add_image(module->library, image, bytes);
     *out = module.get();
     table().modules[*out] = std::move(module);
     return CUDA_SUCCESS;
@@ -90,8 +93,11 @@ bool read_image_file(const char* path, std::string* image) {
 void unload_module(Module& module) {
     for (const auto& [name, function] : module.functions) function->module = nullptr;
     for (const uint64_t address : module.globals) unregister_global(address);
-    dlclose(module.library);
-    close(module.file);
+    if (!checking()) {  // else findings may name its code
+        remove_image(module.library);
+        dlclose(module.library);
+        close(module.file);
+    }
     table().modules.erase(&module);
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "capture.h"
+#include "check.h"
 #include "context.h"
 #include "engine.h"
 #include "shuffle.h"
@@ -47,6 +48,7 @@ void wake_for(size_t count) {
 }
 
 void wait_for(const Ticket& op, const Ticket& earlier) {
+    if (checking() && earlier != nullptr) race_follow(op->stamp, earlier->stamp);
     if (is_done(earlier)) return;
     earlier->followers.push_back(op);
     ++op->missing;
@@ -84,6 +86,7 @@ void run_op(const Ticket& op, Lock& lock) {
         return reach_record(*record, op.get());
     if (!op->action && std::holds_alternative<EmptyWork>(op->work)) return;
     lock.unlock();
+    if (checking()) running_work() = {op->stamp, nullptr, 0};
     const CUresult code = op->action ? op->action() : run_work(op->work);
     lock.lock();
     if (code != CUDA_SUCCESS) set_context_error(code, "work queued earlier failed");
@@ -141,6 +144,10 @@ Ticket add(const Ticket& op) {
     return op;
 }
 
+void await(const Ticket& ticket, Lock& lock) {
+    queue().work_done.wait(lock, [&] { return is_done(ticket); });
+}
+
 void drop_finished_orphans() {
     std::erase_if(queue().orphans, [](const Orphan& orphan) { return is_done(orphan.last); });
 }
@@ -153,6 +160,7 @@ void wait_for_implicit_order(const Ticket& op, const Stream& stream) {
         drop_finished_orphans();
         for (const Orphan& orphan : queue().orphans)
             if (orphan.blocking) wait_for(op, orphan.last);
+        if (checking()) race_follow_left(op->stamp);
     } else if (stream.blocking()) {
         wait_for(op, legacy_stream().last);
     }
@@ -171,6 +179,7 @@ Ticket enqueue_after(Stream& stream, Work&& work, const Ticket& also) {
 }
 
 Ticket enqueue_op(Stream& stream, const Ticket& op, const Ticket& also) {
+    if (checking()) op->stamp = race_issue(stream.id);
     wait_for(op, stream.last);
     wait_for(op, also);
     wait_for_implicit_order(op, stream);
@@ -191,7 +200,7 @@ Ticket enqueue_barrier(std::function<CUresult()> action) {
 
 CUresult settle(Entry& entry, const Ticket& ticket) {
     if (!queue().blocking) return CUDA_SUCCESS;
-    finish(ticket, entry.lock());
+    await(ticket, entry.lock());  // no finish: another mode would not have waited
     return context_error();
 }
 
@@ -209,15 +218,24 @@ bool is_done(const Ticket& ticket) { return ticket == nullptr || ticket->done; }
 
 bool all_done() { return queue().in_flight == 0; }
 
+bool host_asks(const Ticket& ticket) {
+    if (!is_done(ticket)) return false;
+    if (checking() && ticket != nullptr) race_host_saw(ticket->stamp);
+    return true;
+}
+
 void finish(const Ticket& ticket, Lock& lock) {
-    queue().work_done.wait(lock, [&] { return is_done(ticket); });
+    await(ticket, lock);
+    host_asks(ticket);
 }
 
 void finish_all(Lock& lock) {
     queue().work_done.wait(lock, [] { return all_done(); });
+    if (checking()) race_host_saw_all();
 }
 
 void detach(Stream& stream) {
+    if (checking() && stream.blocking() && stream.last != nullptr) race_leave(stream.last->stamp);
     if (!is_done(stream.last)) queue().orphans.push_back({stream.last, stream.blocking()});
 }
 

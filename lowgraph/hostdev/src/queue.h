@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "entry.h"
+#include "race_order.h"
 
 namespace lowgraph {
 
@@ -16,6 +17,7 @@ struct Op {
     uint64_t number = 0;   // in the order of issue
     unsigned missing = 0;  // unfinished ops that it waits for
     bool done = false;
+    Stamp stamp;  // its place in the order of works, while checking
 };
 
 // Queues work behind everything that `stream` must wait for; never blocks.
@@ -36,6 +38,7 @@ CUresult offer(Entry& entry, Stream& stream, Work&& work);
 CUresult settle(Entry& entry, const Ticket& ticket);  // submit's second half
 
 bool is_done(const Ticket& ticket);  // true for null
+bool host_asks(const Ticket& ticket);  // the same, for a caller that will rely on the answer
 bool all_done();
 // Wait; big_lock is let go meanwhile.
 void finish(const Ticket& ticket, Lock& lock);

@@ -1,6 +1,8 @@
 // Carrying out one piece of work: what the executor and a graph's nodes have in common.
 #include <cstring>
 
+#include "check_bits.h"
+#include "check_launch.h"
 #include "conditional.h"
 #include "context.h"
 #include "engine.h"
@@ -8,6 +10,7 @@
 #include "memory.h"
 #include "module.h"
 #include "queue.h"
+#include "race.h"
 #include "source_line.h"
 #include "stream.h"
 
@@ -41,10 +44,14 @@ CUresult run(const KernelWork& work) {
                         {work.block.x, work.block.y, work.block.z},
                         work.shared_bytes,
                         params.data()};
+    const CheckedWork checked(true);
     const Fault fault = run_kernel(launch);
     if (fault.code != 0) return fail(static_cast<CUresult>(fault.code), text_of(fault));
     std::string damage;
-    if (check_canaries(false, &damage)) return CUDA_SUCCESS;
+    bool sound = check_canaries(false, &damage);
+    // Told where it was done: what is left is to put the bytes back.
+    while (!sound && checked.found_any()) sound = check_canaries(false, &damage);
+    if (sound) return CUDA_SUCCESS;
     return fail(CUDA_ERROR_ILLEGAL_ADDRESS, "kernel '" + function.name + "' " + damage);
 }
 
@@ -58,6 +65,12 @@ size_t reach(const Extent& side, const CopyWork& work) {
     return ((work.depth - 1) * side.rows + work.height - 1) * side.pitch + work.width;
 }
 
+void note_copy(uint64_t to, uint64_t from, size_t bytes) {
+    copy_written(to, from, bytes);
+    if (in_device_memory(from)) race_range(from, bytes, false);
+    if (in_device_memory(to)) race_range(to, bytes, true);
+}
+
 void copy_rows(const Extent& dst, const Extent& src, const CopyWork& work) {
     for (size_t slice = 0; slice < work.depth; ++slice)
         for (size_t row = 0; row < work.height; ++row) {
@@ -65,6 +78,8 @@ void copy_rows(const Extent& dst, const Extent& src, const CopyWork& work) {
             const auto* from =
                 reinterpret_cast<const void*>(src.start + (slice * src.rows + row) * src.pitch);
             std::memmove(to, from, work.width);
+            if (!checking()) continue;
+            note_copy(reinterpret_cast<uint64_t>(to), reinterpret_cast<uint64_t>(from), work.width);
         }
 }
 
@@ -76,6 +91,7 @@ CUresult run(const CopyWork& work) {
         return fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a copy writes " + text);
     if (!check_access(src.start, reach(src, work), &text))
         return fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a copy reads " + text);
+    const CheckedTransfer checked("copy");
     copy_rows(dst, src, work);
     return CUDA_SUCCESS;
 }
@@ -98,11 +114,22 @@ CUresult run(const FillWork& work) {
     std::string text;
     if (!check_access(work.dst, bytes, &text))
         return fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a memset writes " + text);
-    for (size_t row = 0; row < work.height; ++row) fill_row(work.dst + row * work.pitch, work);
+    const CheckedTransfer checked("memset");
+    for (size_t row = 0; row < work.height; ++row) {
+        const uint64_t start = work.dst + row * work.pitch;
+        fill_row(start, work);
+        if (!checking()) continue;
+        mark_written(start, work.width * work.element);
+        race_range(start, work.width * work.element, true);
+    }
     return CUDA_SUCCESS;
 }
 
 CUresult run(const HostWork& work) {
+    if (checking()) {
+        const std::lock_guard<std::mutex> hold(big_lock);
+        race_host_called();
+    }
     in_host_function() = true;
     work.fn(work.user_data);
     in_host_function() = false;
@@ -121,11 +148,13 @@ CUresult run(const WaitWork&) { return CUDA_SUCCESS; }  // the wait is the op's 
 
 CUresult run(const AllocWork& work) {
     const CUresult code = commit(work.address);
+    if (checking()) race_allocated(work.address, work.bytes);
     return code == CUDA_SUCCESS ? code
                                 : fail(code, "memory for a stream-ordered allocation is used up");
 }
 
 CUresult run(const FreeWork& work) {
+    if (checking()) race_freed(work.address);
     const CUresult code = release(work.address);
     return code == CUDA_SUCCESS ? code : fail(code, "a stream-ordered free found its memory freed");
 }
@@ -137,6 +166,7 @@ CUresult run(const ChildWork&) {
 CUresult run(const ConditionalWork& work) { return run_conditional(work); }
 
 CUresult run(const ImageWork& work) {
+    if (checking()) race_enter_graph(*work.image);
     for (const auto& condition : work.image->assigned) condition->value = condition->initial;
     return run_image(*work.image);
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "check.h"
+#include "check_bits.h"
 #include "memory_tables.h"
 
 namespace lowgraph {
@@ -66,6 +68,15 @@ void shorten(Slice& slice, uint64_t end) {
     if (!slice.live) protect(slice.address, slice.end, false);
 }
 
+// What a new slice over [from, to) leaves of an old one. The check build must know the state of all
+// of a block: the plain one looks at what is guarded only.
+void add_rest(const Slice& old, uint64_t from, uint64_t to, std::vector<Slice>* rests) {
+    const uint64_t stop = old.address + old.bytes;
+    if (old.address < from)
+        rests->push_back({old.address, from - old.address, from, old.live, old.name});
+    if (to < stop) rests->push_back({to, stop - to, old.end, old.live, old.name});
+}
+
 std::string damage_text(const Guard& guard, uint64_t at) {
     if (guard.poison) return "wrote into freed memory: " + describe(at);
     if (guard.head) return "wrote before its memory: " + describe(at);
@@ -93,10 +104,13 @@ void drop_slices(uint64_t from, uint64_t to) {
         if (before.address + before.bytes > from) --spot;
         else shorten(before, from);  // only its slack was in the way
     }
+    std::vector<Slice> left;
     while (spot != all.slices.end() && spot->first < to) {
         if (!spot->second.live) protect(spot->second.address, spot->second.end, true);
+        if (checking()) add_rest(spot->second, from, round_up(to, alignment), &left);
         spot = all.slices.erase(spot);
     }
+    for (Slice& rest : left) all.slices[rest.address] = std::move(rest);
     all.guards_stale = true;
 }
 
@@ -112,6 +126,7 @@ bool annotate(uint64_t address, size_t bytes, int state, const char* name) {
     slice.end = std::min(round_up(stop, alignment), region->pages + region->mapped);
     const auto next = all.slices.lower_bound(stop);
     if (next != all.slices.end()) slice.end = std::min(slice.end, next->first);
+    mark_unwritten(address, slice.end - address);
     if (slice.live) {
         write_canary(stop, slice.end);
     } else {

@@ -1,5 +1,7 @@
 #include "warp.h"
 
+#include "watcher.h"
+
 namespace lowgraph {
 
 void Warp::reset(uint32_t lanes) {
@@ -30,6 +32,7 @@ bool Warp::complete(uint32_t mask) {
             if (mask_[__builtin_ctz(rest)] != mask) return false;
         }
     }
+    if (watched()) watcher->operation_completes(*lowgraph_thread.runner, *this, lanes);
     deliver(lanes);
     at_operation &= ~lanes;
     return true;

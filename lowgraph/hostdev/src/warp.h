@@ -33,6 +33,7 @@ struct Warp {
     // A lane has returned: the operations that waited only for it complete.
     void leave(uint32_t lane);
     uint32_t mask_of(uint32_t lane) const { return mask_[lane]; }
+    uint32_t source_of(uint32_t lane) const { return source_[lane]; }
 
 private:
     uint32_t needed(uint32_t mask) const { return mask & exist & ~returned; }

@@ -10,8 +10,13 @@
 
 #include "block.h"
 #include "fault.h"
+#include "watchdog.h"
+#include "watcher.h"
 
 namespace lowgraph {
+
+Watcher* watcher = nullptr;
+
 namespace {
 
 int cores() {
@@ -66,7 +71,8 @@ public:
     // Runs the job, with the helpers if that is worth a wake-up and no other launch has them.
     void run(Job& job) {
         const std::unique_lock guard(launch_lock_, std::try_to_lock);
-        const bool shared = guard && limit() > 1 && job.blocks > 1 && costs_.worth_sharing(job);
+        const bool shared = guard && limit() > 1 && job.blocks > 1 && !watched() &&
+                            costs_.worth_sharing(job);
         if (shared) open(job);
         const uint64_t begin = __builtin_ia32_rdtsc();
         const uint64_t done = Block::of_this_thread().work(job);
@@ -97,7 +103,8 @@ private:
         if (started_ == 0) started_ = 1;  // the calling thread
         sigset_t all, old;
         sigfillset(&all);
-        for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, signal);
+        for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, stop_signal})
+            sigdelset(&all, signal);
         // Ctrl-C is for Python's thread, not for a fiber's stack.
         pthread_sigmask(SIG_SETMASK, &all, &old);
         try {
@@ -172,7 +179,10 @@ Fault run_kernel(const Launch& launch) {
         job.order = Order(job.blocks, Dice(job.seed));
     }
     take_signals();
+    start_clock(job);
+    if (watched()) watcher->launch_begins(job);
     pool.run(job);
+    if (watched()) watcher->launch_ends();
     release_signals();
     pool.add_switches(job.switches.load());
     if (job.printed.load()) fflush(stdout);

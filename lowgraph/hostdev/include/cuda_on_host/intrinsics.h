@@ -4,27 +4,33 @@
 
 // ---- loads and stores with a cache hint ----
 template <class T>
-static inline T __ldg(const T* p) {
+static inline LOWGRAPH_QUIET T __ldg(const T* p) {
+    LOWGRAPH_TELL_READ(p);
     return *p;
 }
 template <class T>
-static inline T __ldcs(const T* p) {
+static inline LOWGRAPH_QUIET T __ldcs(const T* p) {
+    LOWGRAPH_TELL_READ(p);
     return *p;
 }
 template <class T>
-static inline T __ldcg(const T* p) {
+static inline LOWGRAPH_QUIET T __ldcg(const T* p) {
+    LOWGRAPH_TELL_READ(p);
     return *p;
 }
 template <class T>
-static inline T __ldca(const T* p) {
+static inline LOWGRAPH_QUIET T __ldca(const T* p) {
+    LOWGRAPH_TELL_READ(p);
     return *p;
 }
 template <class T>
-static inline void __stcs(T* p, T v) {
+static inline LOWGRAPH_QUIET void __stcs(T* p, T v) {
+    LOWGRAPH_TELL_WRITE(p);
     *p = v;
 }
 template <class T>
-static inline void __stcg(T* p, T v) {
+static inline LOWGRAPH_QUIET void __stcg(T* p, T v) {
+    LOWGRAPH_TELL_WRITE(p);
     *p = v;
 }
 

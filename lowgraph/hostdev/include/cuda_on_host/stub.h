@@ -4,7 +4,7 @@
 
 // Goes on with the block's next thread. The plain loop is inlined: no call for a kernel that never
 // waits.
-static inline int lowgraph_advance() {
+static inline LOWGRAPH_QUIET int lowgraph_advance() {
     lowgraph::ThreadState& state = lowgraph_thread;
     if (__builtin_expect(state.fibers != 0, 0)) return lowgraph_next_thread();
     if (++state.linear >= state.threads) return 0;
@@ -38,12 +38,12 @@ struct LowgraphStub {
     static constexpr LowgraphOffsets<Args...> offsets{};
 
     template <void (*kernel)(Args...), size_t... i>
-    static void run_each([[maybe_unused]] void** params, std::index_sequence<i...>) {
+    static LOWGRAPH_QUIET void run_each([[maybe_unused]] void** params, std::index_sequence<i...>) {
         do kernel(*static_cast<std::remove_const_t<Args>*>(params[i])...);
         while (lowgraph_advance());
     }
     template <void (*kernel)(Args...)>
-    static void run(void** params) {
+    static LOWGRAPH_QUIET void run(void** params) {
         run_each<kernel>(params, std::index_sequence_for<Args...>());
     }
 };
@@ -55,7 +55,7 @@ constexpr LowgraphStub<Args...> lowgraph_stub(void (*)(Args...)) {
 // In an object file of its own, linked last: thread-local variables lie in the order of linking.
 extern "C" __thread unsigned char lowgraph_shared_tail[lowgraph::shared_tail_bytes]
     __attribute__((visibility("hidden")));
-static unsigned char* lowgraph_touch_image() { return lowgraph_shared_tail; }
+static LOWGRAPH_QUIET unsigned char* lowgraph_touch_image() { return lowgraph_shared_tail; }
 
 // The start of the block's dynamic shared memory; kernel_build.py writes it for `extern __shared__
 // T name[];`.

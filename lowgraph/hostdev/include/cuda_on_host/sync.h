@@ -1,10 +1,9 @@
 // Barriers and warp operations. Ordinary functions whose default arguments carry the caller's file
-// and line, for the text of a deadlock; always inlined, because the switch must happen in the
-// kernel's own frame (fiber_switch.h).
+// and line, for the text of a deadlock; always inlined but in the check build, because the switch
+// is faster in the kernel's own frame (fiber_switch.h).
 #pragma once
 
 #define LOWGRAPH_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
-#define LOWGRAPH_INLINE static inline __attribute__((always_inline))
 
 LOWGRAPH_INLINE void lowgraph_wait(lowgraph::SwitchPlan plan) {
     if (plan.load != nullptr) lowgraph_switch(plan.save, plan.load);
@@ -154,9 +153,13 @@ LOWGRAPH_INLINE uint32_t __match_any_sync(uint32_t mask, T value, LOWGRAPH_HERE)
 }
 
 // ---- fences ----
-LOWGRAPH_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-LOWGRAPH_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+LOWGRAPH_INLINE void __threadfence() {
+    LOWGRAPH_TELL_FENCE();
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+LOWGRAPH_INLINE void __threadfence_system() { __threadfence(); }
 LOWGRAPH_INLINE void __threadfence_block() {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-}  // one OS thread a block
+    LOWGRAPH_TELL_BLOCK_FENCE();
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);  // one OS thread a block
+}
 LOWGRAPH_INLINE void __nanosleep(unsigned) {}

@@ -1,0 +1,182 @@
+"""The check build: kernels that look at each of their memory accesses, and what they found.
+
+Asked for by `$LOWGRAPH_HOST_CHECK=1` before the device is opened (`python -m lowgraph check` does
+that). Kernels are compiled with a call before each access, 10 to 30 times slower; what is wrong
+becomes a finding, and the kernel goes on where that is safe.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lowgraph.errors import ConfigError
+
+__all__ = [
+    "SWITCH",
+    "Finding",
+    "Site",
+    "apply",
+    "enabled",
+    "findings",
+    "forget",
+    "kernel_seconds",
+    "launches",
+    "mark_written",
+]
+
+SWITCH = "LOWGRAPH_HOST_CHECK"
+_SECONDS = "LOWGRAPH_HOST_KERNEL_SECONDS"
+_DEFAULT_SECONDS = 60.0
+
+Index = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Who did it, and where: a kernel's name, or "copy" or "memset" with neither block nor thread.
+
+    file: the source file's full path, None where it is not known.
+    """
+
+    kernel: str | None
+    file: str | None
+    line: int | None
+    block: Index | None
+    thread: Index | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One bug: what kind, where, the other side of a race, and how often it was seen.
+
+    kind: out-of-bounds, use-after-free, uninitialised-read, misaligned, host-pointer, shared-race,
+        global-race, divergent-barrier, shuffle-mask, node-race or endless-kernel.
+    allocation: name of the slice, variable or allocation, None where there is none.
+    """
+
+    kind: str
+    site: Site
+    other: Site | None
+    allocation: str | None
+    text: str
+    count: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as it stands in the JSON report."""
+        site, other = vars(self.site), self.other
+        return {
+            "kind": self.kind,
+            **site,
+            "other": None if other is None else dict(vars(other)),
+            "allocation": self.allocation,
+            "text": self.text,
+            "count": self.count,
+        }
+
+
+def enabled() -> bool:
+    """Whether `$LOWGRAPH_HOST_CHECK` asks for the check build; ConfigError unless it is 0 or 1."""
+    value = os.environ.get(SWITCH, "") or "0"
+    if value not in ("0", "1"):
+        raise ConfigError(f"${SWITCH} is {value!r}: must be 1 (check kernels) or 0")
+    return value == "1"
+
+
+def apply(library: ctypes.CDLL) -> None:
+    """Switch a library that was just loaded to checking, if that is asked for; set time limits."""
+    seconds = kernel_seconds()
+    if enabled():
+        library.lowgraph_host_set_check()
+    set_seconds = library.lowgraph_host_set_kernel_seconds
+    set_seconds.argtypes = [ctypes.c_double]
+    set_seconds.restype = None
+    set_seconds(seconds)
+
+
+def findings() -> list[Finding]:
+    """Return what was found so far, in the order it was first met.
+
+    Work in flight may add to it: synchronise first. One finding for each kind, kernel, line and
+    line of the other side.
+    """
+    from lowgraph.hostdev import control
+
+    merged: dict[tuple[Any, ...], Finding] = {}
+    for line in control.findings_text().splitlines():
+        found = _finding(json.loads(line))
+        site, other = found.site, found.other
+        key = (
+            found.kind,
+            site.kernel,
+            (site.file, site.line),
+            None if other is None else (other.kernel, other.file, other.line),
+        )
+        first = merged.get(key)
+        merged[key] = found if first is None else replace(first, count=first.count + found.count)
+    return list(merged.values())
+
+
+def forget() -> None:
+    """Empty the list of findings."""
+    from lowgraph.hostdev import control
+
+    control.forget_findings()
+
+
+def launches() -> int:
+    """Return how many kernel launches, those of graph replays included, were checked."""
+    from lowgraph.hostdev import control
+
+    return control.launches_checked()
+
+
+def mark_written(address: int, nbytes: int) -> None:
+    """Take device memory for written: the host got at it past the driver, as a view."""
+    if nbytes and enabled():
+        from lowgraph.hostdev import control
+
+        control.mark_written(address, nbytes)
+
+
+def _finding(fields: dict[str, Any]) -> Finding:
+    other = fields["other"]
+    return Finding(
+        fields["kind"],
+        _site(fields),
+        None if other is None else _site(other),
+        fields["allocation"],
+        fields["text"],
+        fields["count"],
+    )
+
+
+def _site(fields: dict[str, Any]) -> Site:
+    return Site(
+        fields["kernel"],
+        fields["file"],
+        fields["line"],
+        _index(fields["block"]),
+        _index(fields["thread"]),
+    )
+
+
+def _index(values: list[int] | None) -> Index | None:
+    return None if values is None else (values[0], values[1], values[2])
+
+
+def kernel_seconds() -> float:
+    """Return the seconds that a launch may take, 0 for no limit; ConfigError for a wrong value."""
+    value = os.environ.get(_SECONDS, "")
+    if not value:
+        return _DEFAULT_SECONDS if enabled() else 0.0
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise ConfigError(f"${_SECONDS} is {value!r}: must be seconds, or 0 for no limit")
+    return seconds

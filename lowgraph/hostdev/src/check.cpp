@@ -1,0 +1,195 @@
+#include "check.h"
+
+#include "block.h"
+#include "check_access.h"
+#include "check_findings.h"
+#include "check_index.h"
+#include "check_launch.h"
+#include "check_places.h"
+#include "check_shared.h"
+#include "memory_tables.h"
+#include "race.h"
+#include "watchdog.h"
+
+namespace lowgraph {
+
+bool check_is_on = false;
+
+namespace {
+
+// Where an instruction's last access was: the next one is likely to be in the same stretch.
+struct Remembered {
+    uint64_t pc = 0, generation = 0;
+    Place place;
+};
+constexpr size_t remembered_slots = 4096;
+Remembered remembered[remembered_slots];
+
+// What was remembered under another number is forgotten. The watchdog counts it up too.
+std::atomic<uint64_t> generation{1};
+
+// The stacks of the OS thread that runs the launch.
+uint64_t stacks_start = 0, stacks_bytes = 0;
+
+std::mutex& device_lock = *new std::mutex;  // held while anything runs on the device
+std::atomic<uint64_t> launches{0};
+
+size_t slot_of(uint64_t pc) { return (pc * 0x9E3779B97F4A7C15u) >> 52; }
+static_assert(remembered_slots == size_t{1} << 12);
+
+const char* verb(const Access& access) {
+    if (access.atomic) return access.write ? "atomic update" : "atomic read";
+    return access.write ? "write" : "read";
+}
+
+std::string bytes_text(uint64_t bytes) {
+    return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+}
+
+const KernelEntry* running_kernel() { return lowgraph_thread.runner->job->launch->kernel; }
+
+void report_wrong(const Access& access, const Wrong& wrong, const std::string& index) {
+    if (count_again(wrong.kind, running_kernel(), access.pc)) return;
+    const std::string text = (index.empty() ? "" : index + ": ") + verb(access) + " of " +
+                             bytes_text(access.bytes) + " " + wrong.text;
+    if (wrong.owner != 0) report(wrong.kind, here(access.pc), nullptr, wrong.owner, text);
+    else report_named(wrong.kind, here(access.pc), wrong.name, text);
+}
+
+__attribute__((noinline)) void report_unwritten(const Access& access, const Place& place,
+                                                uint64_t address) {
+    if (count_again(kind::uninitialised_read, running_kernel(), access.pc)) return;
+    const Site where = here(access.pc);
+    const std::string what =
+        std::string(verb(access)) + " of " + bytes_text(access.bytes) + " that ";
+    if (place.space == Space::shared) {
+        const std::string name = shared_title(place);
+        report_named(kind::uninitialised_read, where, name,
+                     what + "no thread of the block has written: " +
+                         bytes_text(address - place.start) + " into '" + name + "'");
+        return;
+    }
+    char title[240];
+    describe_address(address, title, sizeof title);
+    report(kind::uninitialised_read, where, nullptr, address,
+           what + "nobody has written: " + title);
+}
+
+// An index outside one dimension of an array, at an address that is inside the whole of it.
+void report_index(const Access& access, const Place& place, const std::string& index) {
+    if (count_again(kind::out_of_bounds, running_kernel(), access.pc)) return;
+    const Site where = here(access.pc);
+    const std::string text = index + ": " + verb(access) + " of another row or element";
+    if (place.space == Space::shared)
+        report_named(kind::out_of_bounds, where, shared_title(place), text);
+    else report(kind::out_of_bounds, where, nullptr, access.address, text);
+}
+
+// The first byte that nobody has written, or 0.
+__attribute__((noinline)) uint64_t first_unwritten(const Access& access, const Place& place) {
+    for (uint32_t done = 0; done < access.bytes; done += 16) {
+        const uint32_t part = access.bytes - done < 16 ? access.bytes - done : 16;
+        const uint32_t missing = place.written.unwritten(access.address + done, part);
+        if (missing != 0)
+            return access.address + done + static_cast<uint32_t>(__builtin_ctz(missing));
+    }
+    return 0;
+}
+
+// False: the access was wrong, and is told.
+__attribute__((noinline)) bool look_up(const Access& access, Remembered& slot) {
+    if (is_overdue(*lowgraph_thread.runner->job)) end_overdue(access.pc);
+    bool fatal = false;
+    {
+        Wrong wrong;
+        const std::string index = index_of(access);
+        slot.place = Place();  // the slot may have been another instruction's, in shared memory
+        if (find_place(access, &slot.place, &wrong)) {
+            if (!index.empty()) report_index(access, slot.place, index);
+            slot.pc = access.pc;
+            slot.generation = generation.load(std::memory_order_relaxed);
+            return true;
+        }
+        slot.pc = 0;
+        report_wrong(access, wrong, index);
+        fatal = wrong.fatal;
+    }
+    if (fatal) end_block();
+    return false;
+}
+
+}  // namespace
+
+// Local variables that live in memory are a good part of all accesses, and nobody else's concern.
+void see(const Access& access, bool loads) {
+    if (access.address - stacks_start < stacks_bytes) return;
+    Remembered& slot = remembered[slot_of(access.pc)];
+    const Place& place = slot.place;
+    const bool known = slot.pc == access.pc &&
+                       slot.generation == generation.load(std::memory_order_relaxed) &&
+                       access.address >= place.start && access.address + access.bytes <= place.end;
+    if (__builtin_expect(!known, 0) && !look_up(access, slot)) return;
+    if (place.written.bits != nullptr) {
+        const bool small = access.bytes <= 16;
+        if (loads && (!small || place.written.unwritten(access.address, access.bytes) != 0)) {
+            const uint64_t missing = first_unwritten(access, place);
+            if (missing != 0) report_unwritten(access, place, missing);
+        }
+        if (access.write) place.written.set_all(access.address, access.bytes);
+    }
+    if (place.watched) race_access(access, place.space);
+}
+
+void look_at_alignment(const Access& access) {
+    if (access.bytes > 16 || (access.bytes & (access.bytes - 1)) != 0) return;
+    if (access.address % access.bytes == 0) return;
+    if (!count_again(kind::misaligned, running_kernel(), access.pc))
+        report(kind::misaligned, here(access.pc), nullptr, access.address,
+               misalignment_text(verb(access), access.bytes, access.address));
+}
+
+std::string misalignment_text(const char* what, uint64_t alignment, uint64_t address) {
+    char text[160];
+    snprintf(text, sizeof text,
+             "%s at 0x%llx, which is not a multiple of %llu: a GPU refuses it", what,
+             static_cast<unsigned long long>(address), static_cast<unsigned long long>(alignment));
+    return text;
+}
+
+void note_stacks() {
+    uint64_t end = 0;
+    lowgraph_thread.runner->stacks.span(&stacks_start, &end);
+    stacks_bytes = end - stacks_start;
+}
+
+void forget_places() { generation.fetch_add(1, std::memory_order_relaxed); }
+
+void end_block() { lowgraph_thread.runner->abandon(); }
+
+CheckedWork::CheckedWork(bool launch) : hold_(device_lock, std::defer_lock) {
+    if (!checking()) return;
+    hold_.lock();
+    forget_places();
+    if (launch) launches.fetch_add(1, std::memory_order_relaxed);
+    before_ = findings_so_far();
+}
+
+CheckedWork::~CheckedWork() {
+    if (!hold_.owns_lock()) return;
+    tell_index();
+    close_opened_pages();
+}
+
+bool CheckedWork::found_any() const { return findings_so_far() != before_; }
+
+CheckedTransfer::CheckedTransfer(const char* what) {
+    if (checking()) race_work_begin(what);
+}
+
+CheckedTransfer::~CheckedTransfer() {
+    if (checking()) race_work_end();
+}
+
+uint64_t launches_checked() { return launches.load(std::memory_order_relaxed); }
+
+}  // namespace lowgraph

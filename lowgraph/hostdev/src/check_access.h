@@ -1,0 +1,14 @@
+// One access of a kernel thread, looked at: what each hook calls.
+#pragma once
+#include "check.h"
+
+namespace lowgraph {
+
+// loads: of an atomic operation, whether it reads too.
+void see(const Access& access, bool loads);
+// An access of 1, 2, 4, 8 or 16 bytes must lie at a multiple of them on a GPU. For what the
+// compiler has not looked at.
+void look_at_alignment(const Access& access);
+std::string misalignment_text(const char* what, uint64_t alignment, uint64_t address);
+
+}  // namespace lowgraph

@@ -1,0 +1,74 @@
+// What a kernel image of the check build calls (include/cuda_on_host/quiet.h), and the controls.
+#include "block.h"
+#include "check_access.h"
+#include "check_bits.h"
+#include "check_index.h"
+#include "check_launch.h"
+#include "control.h"
+#include "race.h"
+#include "watchdog.h"
+
+using namespace lowgraph;
+
+namespace {
+
+Access plain(const void* p, uint32_t bytes, bool write, const void* pc) {
+    return {reinterpret_cast<uint64_t>(p), bytes, write, false, reinterpret_cast<uint64_t>(pc), 0};
+}
+
+}  // namespace
+
+extern "C" {
+
+void lowgraph_check_read(const void* p, uint32_t bytes, const void* pc) {
+    see(plain(p, bytes, false, pc), true);
+}
+
+void lowgraph_check_write(const void* p, uint32_t bytes, const void* pc) {
+    see(plain(p, bytes, true, pc), false);
+}
+
+void lowgraph_check_aligned(const void* p, uint32_t bytes, int write, const void* pc) {
+    const Access access = plain(p, bytes, write != 0, pc);
+    look_at_alignment(access);
+    see(access, write == 0);
+}
+
+void lowgraph_check_atomic(const void* p, uint32_t bytes, int what, int order, const void* pc) {
+    Access access = plain(p, bytes, what != 0, pc);
+    access.atomic = true;
+    access.order = order;
+    look_at_alignment(access);
+    see(access, what != 2);
+}
+
+void lowgraph_check_fence(int order) {
+    if (order != __ATOMIC_RELAXED) race_fence(true);
+}
+
+void lowgraph_check_alignment(const char* file, int line, uint64_t alignment, uint64_t address,
+                              int write) {
+    if (address < page_bytes) return;  // a null pointer: told by the access itself
+    if (is_overdue(*lowgraph_thread.runner->job)) end_overdue(0);
+    report(kind::misaligned, here(file, line), nullptr, address,
+           misalignment_text(write ? "write" : "read", alignment, address));
+    if (alignment >= 16) end_block();  // the CPU's vector instructions refuse it too
+}
+
+void lowgraph_check_index(const char* file, int line, const char* type, int64_t index) {
+    hold_index(file, line, type, index);
+    forget_places();  // the access that follows is looked up
+}
+
+void lowgraph_host_set_check() {
+    if (check_is_on) return;
+    check_is_on = true;
+    start_device_bits();
+    race_start();
+    watch_blocks();
+    engine_set_workers(1);
+}
+
+uint64_t lowgraph_host_launches_checked() { return launches_checked(); }
+
+}  // extern "C"

@@ -1,0 +1,54 @@
+// What the checker does at the engine's events, before the race detector hears of them.
+#include "block.h"
+#include "check_findings.h"
+#include "check_launch.h"
+#include "check_places.h"
+#include "memory_tables.h"
+#include "watcher.h"
+
+namespace lowgraph {
+namespace {
+
+class CheckWatcher final : public Watcher {
+public:
+    explicit CheckWatcher(Watcher* races) : races_(races) {}
+
+    void launch_begins(const Job& job) override { if (races_) races_->launch_begins(job); }
+    void launch_ends() override { if (races_) races_->launch_ends(); }
+    void block_begins(Block& block, uint64_t index) override {
+        note_stacks();
+        reset_shared_bits();
+        if (races_) races_->block_begins(block, index);
+    }
+    void barrier_completes(Block& block) override { if (races_) races_->barrier_completes(block); }
+    void operation_completes(Block& block, Warp& warp, uint32_t lanes) override {
+        if (races_) races_->operation_completes(block, warp, lanes);
+    }
+    void outside_mask(Block& block, uint32_t mask, const char* file, int line) override {
+        if (races_) races_->outside_mask(block, mask, file, line);
+    }
+    void deadlock(Block& block) override { if (races_) races_->deadlock(block); }
+
+    bool bad_access(uint64_t address, bool write, uint64_t pc) override {
+        char where[240];
+        describe_address(address, where, sizeof where);
+        const char* name = in_device_memory(address) ? kind::out_of_bounds : kind::host_pointer;
+        report(address < page_bytes ? kind::out_of_bounds : name, here(pc), nullptr, address,
+               std::string(write ? "write" : "read") + " " + where);
+        return true;
+    }
+    void stop_wanted() override { forget_places(); }
+    bool overdue(const Job&, uint64_t pc, const char* text) override {
+        report(kind::endless_kernel, here(pc), nullptr, 0, text);
+        return true;
+    }
+
+private:
+    Watcher* const races_;
+};
+
+}  // namespace
+
+void watch_blocks() { watcher = new CheckWatcher(watcher); }  // for the life of the process
+
+}  // namespace lowgraph

@@ -1,0 +1,125 @@
+// Barriers and warp operations: whether all come to them who must.
+#include "race_detector.h"
+
+namespace lowgraph {
+namespace {
+
+bool same(const WaitSite& a, const WaitSite& b) { return a.file == b.file && a.line == b.line; }
+
+bool at_barrier(Block& block, uint32_t thread) {
+    return block.warp_of(thread).at_barrier >> thread % 32 & 1;
+}
+bool has_returned(Block& block, uint32_t thread) {
+    return block.warp_of(thread).returned >> thread % 32 & 1;
+}
+
+std::string some_wait(uint32_t count, const char* where) {
+    const bool one = count == 1;
+    return std::to_string(count) +
+           (one ? " thread of the block waits " : " threads of the block wait ") + where;
+}
+
+Site site_of_thread(const Block& block, uint32_t thread) {
+    const WaitSite& wait = block.sites[thread];
+    const Extent& size = lowgraph_thread.block_size;
+    Site site = here(wait.file, wait.line);
+    site.thread[0] = thread % size.x;
+    site.thread[1] = thread / size.x % size.y;
+    site.thread[2] = thread / size.x / size.y;
+    return site;
+}
+
+}  // namespace
+
+void RaceDetector::barrier_completes(Block& block) {
+    tell_pending();
+    compare_sites(block);
+    order_.barrier();
+    log_.barrier();
+}
+
+// All threads of a block must come to the same barrier; those that have returned come to none.
+void RaceDetector::compare_sites(Block& block) {
+    const uint32_t threads = lowgraph_thread.threads;
+    uint32_t first = threads, other = threads, here_count = 0, other_count = 0, returned = 0;
+    for (uint32_t thread = 0; thread < threads; ++thread) {
+        if (has_returned(block, thread)) {
+            ++returned;
+        } else if (first == threads || same(block.sites[thread], block.sites[first])) {
+            if (here_count++ == 0) first = thread;
+        } else if (other_count++ == 0) {
+            other = thread;
+        }
+    }
+    if (other_count != 0) {
+        const Site site = site_of_thread(block, other);
+        report(kind::divergent_barrier, site_of_thread(block, first), &site, 0,
+               some_wait(here_count, "at this __syncthreads(), ") +
+                   some_wait(other_count, "at another one"));
+    }
+    if (returned == 0) return;
+    const WaitSite& wait = block.sites[first];
+    const auto file = reinterpret_cast<uint64_t>(wait.file);
+    if (!tell_first(file, static_cast<uint64_t>(wait.line))) return;
+    report(kind::divergent_barrier, site_of_thread(block, first), nullptr, 0,
+           std::to_string(returned) + " of the block's " + std::to_string(threads) +
+               " threads returned before this __syncthreads(), which all must reach");
+}
+
+void RaceDetector::operation_completes(Block& block, Warp& warp, uint32_t lanes) {
+    tell_pending();
+    const auto first = static_cast<uint32_t>(&warp - block.warps) * 32;
+    check_sources(block, warp, lanes);
+    order_.operation(first, lanes);
+}
+
+// A lane may read from those that take part in its operation alone.
+void RaceDetector::check_sources(Block& block, Warp& warp, uint32_t lanes) {
+    const auto first = static_cast<uint32_t>(&warp - block.warps) * 32;
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+        const uint32_t source = warp.source_of(lane);
+        if (source == vote || lanes >> source & 1) continue;
+        const char* const why = !(warp.mask_of(lane) >> source & 1) ? "which is not in the mask"
+                                : warp.returned >> source & 1       ? "which has returned"
+                                                                    : "which does not exist";
+        report(kind::shuffle_mask, site_of_thread(block, first + lane), nullptr, 0,
+               "reads from lane " + std::to_string(source) + ", " + why +
+                   ": the value is undefined");
+        end_block();
+    }
+}
+
+void RaceDetector::outside_mask(Block&, uint32_t mask, const char* file, int line) {
+    char text[120];
+    snprintf(text, sizeof text, "lane %u calls a warp operation whose mask %08x does not name it",
+             lowgraph_thread.linear % 32, mask);
+    report(kind::shuffle_mask, here(file, line), nullptr, 0, text);
+    end_block();
+}
+
+// Whoever waits at a barrier waits for threads that do not come; with none there, the lanes of a
+// mask do not come.
+void RaceDetector::deadlock(Block& block) {
+    const uint32_t threads = lowgraph_thread.threads;
+    uint32_t barrier = threads, operation = threads, at_barriers = 0, at_operations = 0;
+    for (uint32_t thread = 0; thread < threads; ++thread) {
+        if (at_barrier(block, thread)) {
+            if (at_barriers++ == 0) barrier = thread;
+        } else if (!has_returned(block, thread) && at_operations++ == 0) {
+            operation = thread;
+        }
+    }
+    const Site waiting = site_of_thread(block, operation);
+    char mask[32];
+    snprintf(mask, sizeof mask, "%08x", block.warp_of(operation).mask_of(operation % 32));
+    const std::string lanes =
+        some_wait(at_operations, "for lanes of the mask ") + mask + " that do not come";
+    if (at_barriers == 0) report(kind::shuffle_mask, waiting, nullptr, 0, "deadlock: " + lanes);
+    else
+        report(kind::divergent_barrier, site_of_thread(block, barrier), &waiting, 0,
+               "deadlock: " + some_wait(at_barriers, "at this __syncthreads(), ") + lanes);
+    end_block();
+}
+
+}  // namespace lowgraph

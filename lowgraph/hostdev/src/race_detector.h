@@ -1,0 +1,88 @@
+// The detector: what the engine's hooks and the kernels' accesses come to.
+#pragma once
+#include <set>
+
+#include "block.h"
+#include "race.h"
+#include "race_sites.h"
+#include "race_sync.h"
+#include "race_works.h"
+#include "watcher.h"
+
+namespace lowgraph {
+
+class RaceDetector final : public Watcher {
+public:
+    static RaceDetector& instance();
+
+    void launch_begins(const Job& job) override;
+    void launch_ends() override;
+    void block_begins(Block& block, uint64_t index) override;
+    void barrier_completes(Block& block) override;
+    void operation_completes(Block& block, Warp& warp, uint32_t lanes) override;
+    void outside_mask(Block& block, uint32_t mask, const char* file, int line) override;
+    void deadlock(Block& block) override;
+
+    void access(const Access& access, Space space);
+    void fence(bool device) { order_.fence(lowgraph_thread.linear, device); }
+
+private:
+    // What the cells of one access are compared with.
+    struct Look {
+        const Access& access;
+        Space space;
+        Mark mark;
+        uint32_t horizon;  // older marks are of an earlier launch (shared memory: block)
+    };
+    // Two writes are compared once the second has been made.
+    struct Pending {
+        const char* kind = nullptr;
+        Site where, other;
+        uint64_t address = 0;
+        uint32_t bytes = 0;
+        unsigned char before[16];
+        std::string text;
+    };
+
+    bool seen_before(const Access& access, Space space);
+    void compare(const Access& access, Space space);
+    void look_at_page(const Look& look, uint64_t address, uint32_t bytes);
+    void read(Cell& cell, const Look& look);
+    void write(Cell& cell, const Look& look);
+    void read_atomically(Cell& cell, const Look& look);
+    void write_atomically(Cell& cell, const Look& look);
+    void remember_reader(Cell& cell, const Look& look) const;
+    bool in_this_block(Mark mark) const { return mark.clock >= order_.block_start; }
+    // The access must come after the mark's, which wrote or else read.
+    void expect_order(Mark mark, bool wrote, const Look& look) {
+        if (mark.clock < look.horizon) return;
+        if (in_this_block(mark) && order_.follows(look.mark.thread(), mark)) return;
+        if (!log_.follows(look.mark.thread(), mark)) found(mark, wrote, look);
+    }
+
+    bool tell_first(uint64_t one_place, uint64_t other_place);
+    void found(Mark mark, bool wrote, const Look& look);
+    std::string describe(Mark mark, bool wrote, const Look& look) const;
+    std::string note_on_arguments(uint64_t address) const;
+    Site site_of(Mark mark) const;
+    void tell_pending();
+    std::vector<Span> spans_of_launch();
+    void add_spans(const Page& page, std::vector<Span>& spans) const;
+    uint64_t pc_of_access(const Page& page, uint64_t address, bool write) const;
+
+    // race_barriers.cpp
+    void compare_sites(Block& block);
+    void check_sources(Block& block, Warp& warp, uint32_t lanes);
+
+    const Job* job_ = nullptr;
+    ThreadOrder order_;
+    SyncLog log_{order_};
+    Shadow global_, shared_;
+    Sites sites_;
+    std::vector<uint32_t> block_starts_;
+    // Pairs of places in the code that this launch has told of, smaller first.
+    std::set<std::pair<uint64_t, uint64_t>> told_;
+    Pending pending_;
+};
+
+}  // namespace lowgraph

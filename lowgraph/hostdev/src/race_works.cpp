@@ -1,0 +1,162 @@
+#include "race_works.h"
+
+#include <algorithm>
+
+#include "memory.h"
+#include "race.h"
+
+namespace lowgraph {
+namespace {
+
+uint64_t number_in(const Before& before, uint64_t stream) {
+    const auto found = before.find(stream);
+    return found == before.end() ? 0 : found->second;
+}
+
+// Whether the works are one launch of a graph.
+bool one_launch(const WorkRecord& a, const WorkRecord& b) {
+    return a.place.stamp == b.place.stamp && a.place.graph != nullptr;
+}
+
+Site site_of(const WorkRecord& record, const Span& span) {
+    Site site;
+    site.what = record.name;
+    site.pc = span.pc;
+    return site;
+}
+
+// "node 3 (scale)"
+std::string node_title(const WorkRecord& record) {
+    return "node " + record.place.graph->title(record.place.node) + " (" + record.name + ")";
+}
+
+struct Clash {
+    const Span *earlier = nullptr, *later = nullptr;  // the first pair
+    uint64_t address = 0, bytes = 0;                  // where it begins; of all pairs
+};
+
+Clash clash_of(const std::vector<Span>& earlier, const std::vector<Span>& later) {
+    Clash clash;
+    auto a = earlier.begin();
+    auto b = later.begin();
+    while (a != earlier.end() && b != later.end()) {
+        const uint64_t start = std::max(a->start, b->start), end = std::min(a->end, b->end);
+        if (start < end && (a->write || b->write)) {
+            if (clash.bytes == 0) clash = {&*a, &*b, start, 0};
+            clash.bytes += end - start;
+        }
+        a->end < b->end ? ++a : ++b;
+    }
+    return clash;
+}
+
+std::string text_of(const Clash& clash, const WorkRecord& earlier, const WorkRecord& later) {
+    std::string text = clash.later->write ? "writes " : "reads ";
+    text += std::to_string(clash.bytes) + " bytes that ";
+    text += one_launch(earlier, later) ? "another node of the graph " : "work on another stream ";
+    text += clash.earlier->write ? "writes" : "reads";
+    if (one_launch(earlier, later))
+        return text + ": no path between " + node_title(earlier) + " and " + node_title(later);
+    return text + ": nothing orders " + earlier.name + " on stream " +
+           std::to_string(earlier.place.stamp->stream) + " and " + later.name + " on stream " +
+           std::to_string(later.place.stamp->stream);
+}
+
+// The copy or memset that runs.
+struct RunningRanges {
+    const char* name = nullptr;
+    std::vector<Span> spans;
+};
+RunningRanges& running_ranges() {
+    thread_local RunningRanges running;
+    return running;
+}
+
+}  // namespace
+
+Works& works() {
+    static Works* const instance = new Works;
+    return *instance;
+}
+
+void Works::add(const char* name, std::vector<Span>&& spans) {
+    const RunningWork& running = running_work();
+    if (running.stamp == nullptr || spans.empty()) return;
+    const WorkStamp& stamp = *running.stamp;
+    const std::lock_guard<std::mutex> hold(lock_);
+    const WorkRecord record{name, running, std::move(spans)};
+    for (const auto& [stream, records] : of_stream_) {
+        const uint64_t before = number_in(stamp.before, stream);
+        for (auto earlier = records.rbegin(); earlier != records.rend(); ++earlier) {
+            const RunningWork& place = earlier->place;
+            if (one_launch(*earlier, record)) {
+                // In the bodies of one conditional node the order is its own.
+                if (place.node == running.node) continue;
+                if (place.graph->precedes(place.node, running.node)) continue;
+            } else if (place.stamp->number <= before || stream == stamp.stream) {
+                break;
+            }
+            compare(*earlier, record);
+        }
+    }
+    std::deque<WorkRecord>& own = of_stream_[stamp.stream];
+    own.push_back(record);
+    if (own.size() > most_kept) own.pop_front();
+}
+
+void Works::compare(const WorkRecord& earlier, const WorkRecord& later) const {
+    const Clash clash = clash_of(earlier.spans, later.spans);
+    if (clash.bytes == 0) return;
+    const Site other = site_of(earlier, *clash.earlier);
+    report(kind::node_race, site_of(later, *clash.later), &other, clash.address,
+           text_of(clash, earlier, later));
+}
+
+void Works::retire(const Before& host) {
+    const std::lock_guard<std::mutex> hold(lock_);
+    for (auto spot = of_stream_.begin(); spot != of_stream_.end();) {
+        std::deque<WorkRecord>& records = spot->second;
+        const uint64_t seen = number_in(host, spot->first);
+        while (!records.empty() && records.front().place.stamp->number <= seen) records.pop_front();
+        spot = records.empty() ? of_stream_.erase(spot) : std::next(spot);
+    }
+}
+
+void Works::forget(uint64_t start, uint64_t end) {
+    const std::lock_guard<std::mutex> hold(lock_);
+    for (auto& [stream, records] : of_stream_)
+        for (WorkRecord& record : records)
+            std::erase_if(record.spans, [start, end](const Span& span) {
+                return span.start >= start && span.end <= end;
+            });
+}
+
+void race_work_begin(const char* what) { running_ranges() = {what, {}}; }
+
+// Pageable memory is the caller's, and may be something else by the time of the next copy.
+void race_range(uint64_t address, uint64_t bytes, bool write) {
+    Region region;
+    if (bytes != 0 && find_region(address, bytes, &region))
+        running_ranges().spans.push_back({address, address + bytes, write, 0});
+}
+
+void race_work_end() {
+    std::vector<Span>& spans = running_ranges().spans;
+    std::sort(spans.begin(), spans.end(),
+              [](const Span& a, const Span& b) { return a.start < b.start; });
+    works().add(running_ranges().name, std::move(spans));
+    spans.clear();
+}
+
+void race_allocated(uint64_t address, uint64_t bytes) {
+    works().forget(address, address + bytes);
+    works().add("allocation", {{address, address + bytes, true, 0}});
+}
+
+void race_freed(uint64_t address) {
+    Region region;
+    if (find_region(address, 1, &region))
+        works().add("free", {{region.address, region.address + region.bytes, true, 0}});
+}
+
+}  // namespace lowgraph

@@ -1,0 +1,47 @@
+// What each piece of work has touched, and the works that touch the same bytes with nothing to
+// order them: kernels, copies and memsets of different streams, or nodes of a graph without a path.
+#pragma once
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "check.h"
+#include "race_order.h"
+
+namespace lowgraph {
+
+// Bytes that a work has written, or has only read. pc: of one such access, 0 for a copy.
+struct Span {
+    uint64_t start, end;
+    bool write;
+    uint64_t pc;
+};
+
+struct WorkRecord {
+    const char* name;         // of static storage duration
+    RunningWork place;
+    std::vector<Span> spans;  // by address; they do not overlap
+};
+
+class Works {
+public:
+    // A work has ended. Compares it with those that are not ordered, and keeps it.
+    void add(const char* name, std::vector<Span>&& spans);
+    // Work that is before all that comes is no longer needed.
+    void retire(const Before& host);
+    // Memory that is allocated anew: what was done with its addresses before is over.
+    void forget(uint64_t start, uint64_t end);
+
+private:
+    // Kept of one stream; older ones go unseen. About ten replays of a large graph.
+    static constexpr size_t most_kept = 20000;
+
+    void compare(const WorkRecord& earlier, const WorkRecord& later) const;
+
+    std::mutex lock_;
+    std::unordered_map<uint64_t, std::deque<WorkRecord>> of_stream_;
+};
+
+Works& works();
+
+}  // namespace lowgraph

@@ -1,0 +1,127 @@
+#include "watchdog.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <pthread.h>
+
+#include "fault.h"
+#include "watcher.h"
+
+namespace lowgraph {
+namespace {
+
+constexpr auto between_looks = std::chrono::milliseconds(10);
+
+struct Runner {
+    pthread_t thread;
+    Job* job;
+};
+
+struct Watch {
+    std::mutex lock;
+    std::condition_variable any;
+    std::vector<Runner> entries;
+    std::atomic<double> seconds{0};
+    bool started = false;
+};
+
+// Leaked: its thread waits in it while the process is torn down.
+Watch& watch() {
+    static Watch* const instance = new Watch;
+    return *instance;
+}
+
+double now() {
+    const auto since_start = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(since_start).count();
+}
+
+// A thread that is not in the kernel's own code just now (in a math function, in a hook) is nudged
+// again at the next look.
+void look(Watch& all) {
+    const double time = now();
+    bool stopped_any = false;
+    for (const Runner& entry : all.entries) {
+        if (entry.job->deadline == 0 || time < entry.job->deadline) continue;
+        entry.job->overdue.store(true);
+        stopped_any = true;
+        pthread_kill(entry.thread, stop_signal);
+    }
+    if (stopped_any && watched()) watcher->stop_wanted();
+}
+
+void run(Watch& all) {
+    std::unique_lock<std::mutex> hold(all.lock);
+    for (;;) {
+        all.any.wait(hold, [&] { return !all.entries.empty(); });
+        all.any.wait_for(hold, between_looks);
+        look(all);
+    }
+}
+
+// Under the lock.
+void start(Watch& all) {
+    if (all.started) return;
+    all.started = true;
+    take_stop_signal();
+    sigset_t every, old;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &old);  // signals are for Python's thread
+    std::thread([&all] { run(all); }).detach();
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+}  // namespace
+
+void set_kernel_seconds(double seconds) { watch().seconds.store(seconds); }
+
+void start_clock(Job& job) {
+    job.seconds = watch().seconds.load(std::memory_order_relaxed);
+    job.deadline = job.seconds > 0 ? now() + job.seconds : 0;
+}
+
+OnTheClock::OnTheClock(Job& job) {
+    if (job.deadline == 0) return;
+    Watch& all = watch();
+    const std::lock_guard<std::mutex> hold(all.lock);
+    start(all);
+    all.entries.push_back({pthread_self(), &job});
+    listed_ = true;
+    all.any.notify_one();
+}
+
+OnTheClock::~OnTheClock() {
+    if (!listed_) return;
+    Watch& all = watch();
+    const std::lock_guard<std::mutex> hold(all.lock);
+    std::erase_if(all.entries, [](const Runner& entry) {
+        return pthread_equal(entry.thread, pthread_self()) != 0;
+    });
+}
+
+void end_overdue(uint64_t pc) {
+    Job& job = *lowgraph_thread.runner->job;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "the kernel ran for more than %g s and was stopped here "
+                  "(LOWGRAPH_HOST_KERNEL_SECONDS)",
+                  job.seconds);
+    if (job.faulted.load()) lowgraph_thread.runner->abandon();
+    if (watched() && watcher->overdue(job, pc, text)) {
+        job.faulted.store(true);  // with no fault: the launch ends, and counts as done
+    } else {
+        char place[120];
+        place_of_code(pc - 1, place, sizeof place);
+        fault_here(702, 0, "%s%s%s", text, place[0] != '\0' ? ": " : "", place);
+    }
+    lowgraph_thread.runner->abandon();
+}
+
+}  // namespace lowgraph

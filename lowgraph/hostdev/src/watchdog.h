@@ -1,0 +1,31 @@
+// The time limit of a launch, for kernels that never end.
+#pragma once
+#include "block.h"
+
+namespace lowgraph {
+
+// Seconds that a launch may take from now on; 0: as long as it wants.
+void set_kernel_seconds(double seconds);
+
+// A launch, from its begin to its end.
+void start_clock(Job& job);
+
+// While it lives the calling OS thread runs blocks of the job and may be stopped.
+class OnTheClock {
+public:
+    explicit OnTheClock(Job& job);
+    ~OnTheClock();
+    OnTheClock(const OnTheClock&) = delete;
+    OnTheClock& operator=(const OnTheClock&) = delete;
+
+private:
+    bool listed_ = false;
+};
+
+inline bool is_overdue(const Job& job) { return job.overdue.load(std::memory_order_relaxed); }
+
+// Ends the launch that runs on this OS thread: a fault 702, in the check build a finding. pc:
+// behind the instruction where the thread was; 0: not known.
+[[noreturn]] void end_overdue(uint64_t pc);
+
+}  // namespace lowgraph

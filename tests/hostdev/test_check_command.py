@@ -1,0 +1,118 @@
+"""`python -m lowgraph check` as a command: its exit codes, arguments, refusals and time limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hostdev.check_kit import CHECKS, ROOT, expected, run_check, run_python
+
+pytestmark = pytest.mark.host
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A script that prints its arguments, opens the device it is told to, ends with code 3."""
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import sys\n"
+        "print(__name__, sys.argv[1:])\n"
+        "if sys.argv[1:2] == ['--device']:\n"
+        "    from lowgraph import open_device\n"
+        "    open_device(sys.argv[2])\n"
+        "sys.exit(3)\n"
+    )
+    return path
+
+
+def test_the_script_gets_its_arguments_and_its_exit_code_stands(
+    tmp_path: Path, script: Path
+) -> None:
+    done = run_check(tmp_path, script, "a", "--steps", "2")
+    assert done.out.splitlines() == [
+        "__main__ ['a', '--steps', '2']",
+        "0 findings: the script opened no device",
+    ]
+    assert done.code == 3
+    assert (tmp_path / "findings.json").read_text().split() == ["{", '"findings":', "[]", "}"]
+
+
+def test_what_follows_two_dashes_is_the_scripts(tmp_path: Path, script: Path) -> None:
+    done = run_python("-m", "lowgraph", "check", str(script), "--", "--json", str(tmp_path / "f"))
+    assert f"['--json', '{tmp_path / 'f'}']" in done.stdout
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_gpu_is_refused(tmp_path: Path, script: Path, device: str) -> None:
+    done = run_check(tmp_path, script, "--device", device)
+    assert done.code == 2
+    assert f"device {device}: the check build runs kernels on the host device only" in done.err
+    assert "--device host or auto" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "name the Python script to check"),
+        (("missing.py",), "missing.py: no such file"),
+        (("kernels_cu/fill.cu",), "name the Python script that launches its kernels"),
+        (("examples/own_kernel.py", "--json"), "--json needs a file"),
+        (("examples/own_kernel.py", "--json="), "the path is empty"),
+    ],
+)
+def test_bad_input_is_refused(words: tuple[str, ...], message: str) -> None:
+    done = run_python("-m", "lowgraph", "check", *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ") and message in done.stderr
+
+
+@pytest.mark.parametrize("seconds", ["soon", "-1", "inf"])
+def test_a_wrong_time_limit_is_refused(script: Path, seconds: str) -> None:
+    done = run_python("-m", "lowgraph", "check", str(script), LOWGRAPH_HOST_KERNEL_SECONDS=seconds)
+    assert done.returncode == 2
+    assert f"$LOWGRAPH_HOST_KERNEL_SECONDS is '{seconds}': must be seconds" in done.stderr
+
+
+def test_a_wrong_switch_is_refused() -> None:
+    done = run_python("-c", "from lowgraph import hostdev; hostdev.load()", LOWGRAPH_HOST_CHECK="2")
+    assert "$LOWGRAPH_HOST_CHECK is '2': must be 1 (check kernels) or 0" in done.stderr
+
+
+def test_a_clean_script_ends_well(tmp_path: Path) -> None:
+    done = run_check(tmp_path, ROOT / "examples" / "own_kernel.py")
+    assert (done.code, done.findings) == (0, []), done.out + done.err
+    assert "0 findings (0 kinds) in 0 kernels, 10 launches checked" in done.out
+
+
+@pytest.mark.parametrize("kernel", ["waits", "counts"])
+def test_an_endless_kernel_is_stopped_and_the_script_goes_on(tmp_path: Path, kernel: str) -> None:
+    limit = {"LOWGRAPH_HOST_KERNEL_SECONDS": "0.3"}
+    done = run_check(tmp_path, CHECKS / "endless.py", kernel, **limit)
+    (found,) = done.findings
+    assert [(found["line"], found["kind"], None)] == expected(CHECKS / "endless.cu")[kernel]
+    assert found["kernel"] == kernel and found["block"] == [0, 0, 0]
+    assert "ran for more than 0.3 s" in found["text"]
+    assert "went on" in done.out
+
+
+@pytest.mark.parametrize("kernel", ["waits", "counts"])
+def test_without_checks_an_endless_kernel_is_a_fault(kernel: str) -> None:
+    """With a line in it that is the loop's: the compiler may name its condition or its body."""
+    script = str(CHECKS / "endless.py")
+    done = run_python(script, kernel, "host", LOWGRAPH_HOST_KERNEL_SECONDS="0.3")
+    ((line, _, _),) = expected(CHECKS / "endless.cu")[kernel]
+    assert done.returncode == 1
+    assert f"kernel '{kernel}', block (" in done.stderr
+    assert "ran for more than 0.3 s" in done.stderr
+    assert f"endless.cu:{line}" in done.stderr
+
+
+@pytest.mark.parametrize("size", ["micro", pytest.param("nano", marks=pytest.mark.slow)])
+def test_nothing_is_found_in_a_training_run(tmp_path: Path, size: str) -> None:
+    """Eager, captured and evaluated: every kernel that the model uses, none of them reported."""
+    done = run_check(tmp_path, CHECKS / "training.py", size, str(tmp_path))
+    assert done.findings == [], done.out
+    assert done.code == 0, done.err
+    assert "step 2, 2 losses" in done.out

@@ -1,0 +1,77 @@
+"""The check build finds each race, wrong barrier and wrong mask, and nothing in its clean twin."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hostdev.check_kit import run_python
+from tests.hostdev.race_cases import FILES, GLOBAL, KERNELS, SHARED, line_of
+
+pytestmark = pytest.mark.host
+Found = dict[str, list[dict[str, Any]]]
+
+KINDS = {
+    **dict.fromkeys(SHARED, "shared-race"),
+    **dict.fromkeys(("global", *GLOBAL), "global-race"),
+    **dict.fromkeys(("branches", "early_return", "counts", "stuck"), "divergent-barrier"),
+    **dict.fromkeys(("outside", "returned", "unnamed", "crossed"), "shuffle-mask"),
+}
+PAIRS = [(file, name) for file, cases in FILES.items() for name in cases]
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    done = run_python("-m", "tests.hostdev.race_cases", *FILES, LOWGRAPH_HOST_CHECK="1")
+    assert done.returncode == 0, done.stderr
+    results: dict[str, Found] = json.loads(done.stdout)
+    return {kernel: rows for rows_of in results.values() for kernel, rows in rows_of.items()}
+
+
+def _races(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the reads of what a missing barrier left unwritten, which are found too."""
+    return [finding for finding in findings if finding["kind"] != "uninitialised-read"]
+
+
+def _lines(finding: dict[str, Any]) -> set[int]:
+    other = finding["other"]
+    return {finding["line"]} | ({other["line"]} if other else set())
+
+
+def _marks(file: str, name: str) -> set[int]:
+    text = (KERNELS / f"{file}.cu").read_text()
+    return {line_of(file, f"{name} {i}") for i in (1, 2) if f"// {name} {i}" in text}
+
+
+@pytest.mark.parametrize(("file", "name"), PAIRS)
+def test_the_wrong_kernel_is_found_at_its_lines(found: Found, file: str, name: str) -> None:
+    wrong = _races(found.get(f"{name}_racy") or found[f"{name}_wrong"])
+    assert {finding["kind"] for finding in wrong} == {KINDS[name]}
+    assert _marks(file, name) in [_lines(finding) for finding in wrong]
+    assert all(Path(finding["file"]).name == f"{file}.cu" for finding in wrong)
+
+
+@pytest.mark.parametrize(("file", "name"), PAIRS)
+def test_nothing_is_found_in_its_twin(found: Found, file: str, name: str) -> None:
+    assert found[f"{name}_clean"] == []
+
+
+def test_the_text_tells_what_can_be_known(found: Found) -> None:
+    (smooth,) = found["smooth_racy"]
+    assert "arguments 0 and 1 (from 0) point into the same memory" in smooth["text"]
+    same, other = found["same_value_racy"][0]["text"], found["other_value_racy"][0]["text"]
+    assert same == f"{other}; both wrote the same value"
+    (early,) = found["early_return_wrong"]
+    assert "28 of the block's 64 threads returned before this __syncthreads()" in early["text"]
+    assert (early["block"], early["thread"]) == ([1, 0, 0], [0, 0, 0])
+
+
+def test_a_race_names_both_blocks_and_threads(found: Found) -> None:
+    (mirror,) = _races(found["mirror_racy"])[:1]
+    sides = [mirror["thread"], mirror["other"]["thread"]]
+    assert sum(x for x, _, _ in sides) == 63
+    (chain,) = found["chain_racy"]
+    assert (chain["block"], chain["other"]["block"]) == ([1, 0, 0], [0, 0, 0])

@@ -1,0 +1,62 @@
+"""The check build finds graph nodes and works of streams that nothing orders."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.hostdev.check_kit import run_python
+from tests.hostdev.race_node_cases import BYTES, CASES
+
+pytestmark = pytest.mark.host
+NAMES = [case.__name__ for case in CASES]
+Found = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    done = run_python("-m", "tests.hostdev.race_node_cases", LOWGRAPH_HOST_CHECK="1")
+    assert done.returncode == 0, done.stderr
+    results: Found = json.loads(done.stdout)
+    return results
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_works_without_an_order_are_found(found: Found, name: str) -> None:
+    assert [finding["kind"] for finding in found[name]] == ["node-race"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_found_with_the_order(found: Found, name: str) -> None:
+    assert found[f"{name}_ordered"] == []
+
+
+def test_forks_are_told_with_both_nodes_and_counted_by_replay(found: Found) -> None:
+    (race,) = found["forks"]
+    assert (race["kernel"], race["other"]["kernel"], race["count"]) == ("scale", "scale", 3)
+    assert (race["line"], race["other"]["line"]) == (4, 4)
+    assert race["text"] == (
+        f"reads {BYTES} bytes that another node of the graph writes: "
+        "no path between node 0 (scale) and node 1 (scale)"
+    )
+    assert race["allocation"] == f"allocation of {BYTES} bytes"
+
+
+def test_a_node_of_a_child_graph_is_told_by_both_numbers(found: Found) -> None:
+    assert "between node 0/0 (scale) and node 1 (copy)" in found["child_graphs"][0]["text"]
+
+
+def test_only_the_bytes_in_common_count(found: Found) -> None:
+    assert found["both_write"][0]["text"].startswith("writes 4 bytes that another node")
+
+
+def test_works_are_told_with_their_streams(found: Found) -> None:
+    (race,) = found["second_reader"]
+    assert (race["kernel"], race["block"], race["other"]["kernel"]) == ("memset", None, "scale")
+    assert "nothing orders scale on stream" in race["text"]
+
+
+def test_works_that_may_overlap_are_found_too(found: Found) -> None:
+    assert [finding["kind"] for finding in found["overlapping"]] == ["node-race"]
