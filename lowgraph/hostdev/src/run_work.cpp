@@ -7,11 +7,11 @@
 #include "context.h"
 #include "engine.h"
 #include "exec.h"
+#include "images.h"
 #include "memory.h"
 #include "module.h"
 #include "queue.h"
 #include "race.h"
-#include "source_line.h"
 #include "stream.h"
 
 namespace lowgraph {
@@ -24,8 +24,9 @@ CUresult fail(CUresult code, const std::string& text) {
 }
 
 std::string text_of(const Fault& fault) {
-    const std::string line = source_line(fault.instruction);
-    return line.empty() ? fault.text : std::string(fault.text) + " (" + line + ")";
+    char line[160];
+    place_of_code(fault.instruction, line, sizeof line);
+    return line[0] == '\0' ? fault.text : std::string(fault.text) + " (" + line + ")";
 }
 
 CUresult run(const EmptyWork&) { return CUDA_SUCCESS; }
