@@ -46,7 +46,7 @@ CLEAN = "all scenarios"
 # What a report begins with, in any tool. A failed driver call ("Program hit") is none of them: it
 # follows from the fault, and says nothing that the plain run does not say.
 REPORT = re.compile(
-    r"Invalid __|misaligned|Uninitialized|uninitialized memory|Race reported|hazard"
+    r"Invalid __|misaligned|Uninitialized|uninitialized memory|Race reported|hazards\]"
     r"|Barrier error|Divergent thread|Invalid (?:arguments|mask)|Invalid \w+ (?:read|write)",
     re.IGNORECASE,
 )

@@ -68,7 +68,9 @@ def header_dirs() -> tuple[Path, ...]:
     """
     for folders in (_cuda_home_dirs(), _pip_dirs(), [Path("/usr/local/cuda/include")]):
         if any((folder / "cuda_fp16.h").is_file() for folder in folders):
-            return tuple(folders)
+            # CUDA 13 keeps nv/target and what cooperative_groups.h includes below cccl/.
+            inside = [folder / "cccl" for folder in folders]
+            return (*folders, *(folder for folder in inside if folder.is_dir()))
     raise BuildError(
         "CUDA headers (cuda_fp16.h) not found: pip install 'lowgraph[nvrtc]' or set CUDA_HOME"
     )
@@ -87,9 +89,7 @@ def _pip_dirs() -> list[Path]:
     names = [f"cu{major}"] if major >= 13 else []
     names += ["cuda_runtime", "cuda_cccl"]
     found = [Path(root) / name / "include" for root in roots for name in names]
-    folders = [folder for folder in found if folder.is_dir()]
-    # CUDA 13 keeps nv/target below cccl/.
-    return folders + [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
+    return [folder for folder in found if folder.is_dir()]
 
 
 def _options(arch: str, include_dirs: Sequence[Path], defines: Mapping[str, str]) -> list[str]:

@@ -134,9 +134,11 @@ def _is_of(bug: Bug, finding: Finding) -> bool:
 def _run(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, *arguments]
+    # A launch without end is to be stopped before the scenario gives up by itself.
+    limits = {"PYTHONPATH": path, "LOWGRAPH_HOST_KERNEL_SECONDS": "5"}
     try:
         return subprocess.run(
-            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, timeout=seconds, text=True,
+            command, cwd=ROOT, env={**os.environ, **limits}, timeout=seconds, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -39,8 +39,7 @@ def parts(x: int, bits: int, is_signed: bool = True) -> list[int]:
 def permuted(u: int, v: int, w: int) -> int:
     source, result = (v << 32 | u).to_bytes(8, "little"), []
     for i in range(4):
-        byte = source[w >> 4 * i & 7]
-        result.append((0xFF if byte & 0x80 else 0) if w >> 4 * i & 8 else byte)
+        result.append(source[w >> 4 * i & 7])
     return int.from_bytes(bytes(result), "little")
 
 

@@ -6,6 +6,7 @@ from tests.check.bugs.bug import Bug
 
 _ADD = "store_quad(out + i, add_quad(load_quad(a + i, valid), load_quad(b + i, valid)), valid);"
 _CONTROL = (
+    "Control& c = *control;",  # C++ calls it wrong already to bind the reference
     "long long step = c.step + 1;",
     "double lr = scheduled_lr(c, step);",
     "if (step <= c.warmup_steps)",

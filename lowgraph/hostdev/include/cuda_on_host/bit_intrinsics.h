@@ -41,16 +41,14 @@ static inline unsigned __fns(unsigned mask, unsigned base, int offset) {
     }
     return 0xffffffffu;
 }
-// Four bytes chosen from the eight of y:x. A selector's low three bits name the byte; its fourth
-// asks for the byte's sign, eight times.
+// Four bytes chosen from the eight of y:x. A selector's low three bits name the byte; its fourth is
+// not looked at (seen on an H200; the instruction prmt behind it would give the byte's sign).
 static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selectors) {
     const uint64_t bytes = (uint64_t)y << 32 | x;
     unsigned result = 0;
     for (int i = 0; i < 4; ++i) {
-        const unsigned selector = selectors >> 4 * i & 15;
-        unsigned byte = (unsigned)(bytes >> 8 * (selector & 7)) & 0xff;
-        if (selector & 8) byte = byte & 0x80 ? 0xff : 0;
-        result |= byte << 8 * i;
+        const unsigned selector = selectors >> 4 * i & 7;
+        result |= ((unsigned)(bytes >> 8 * selector) & 0xff) << 8 * i;
     }
     return result;
 }
