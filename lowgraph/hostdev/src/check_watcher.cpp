@@ -3,6 +3,7 @@
 #include "check_findings.h"
 #include "check_launch.h"
 #include "check_places.h"
+#include "images.h"
 #include "memory_tables.h"
 #include "watcher.h"
 
@@ -39,7 +40,10 @@ public:
     }
     void stop_wanted() override { forget_places(); }
     bool overdue(const Job&, uint64_t pc, const char* text) override {
-        report(kind::endless_kernel, here(pc), nullptr, 0, text);
+        // In a barrier or warp operation, which the check build does not inline: its caller's line.
+        const WaitSite& wait = lowgraph_thread.runner->sites[lowgraph_thread.linear];
+        const bool waits = is_foreign(source_line(pc - 1).file) && wait.file != nullptr;
+        report(kind::endless_kernel, waits ? here(wait.file, wait.line) : here(pc), nullptr, 0, text);
         return true;
     }
 

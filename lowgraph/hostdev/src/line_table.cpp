@@ -67,13 +67,13 @@ private:
     std::string_view rest_;
 };
 
+}  // namespace
+
 bool is_foreign(const std::string& file) {
     return file.rfind("/usr/", 0) == 0 || file.find("/cuda_on_host") != std::string::npos ||
            file.find("/cooperative_groups.h") != std::string::npos ||
            file.find("/nvidia/") != std::string::npos;
 }
-
-}  // namespace
 
 LineTable::LineTable(std::string_view section) {
     Reader reader(section);

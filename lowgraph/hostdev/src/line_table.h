@@ -12,6 +12,9 @@ struct SourceLine {
     int line = 0;
 };
 
+// Of the host device, of CUDA or of the system: no file of the user's.
+bool is_foreign(const std::string& file);
+
 class LineTable {
 public:
     // section: .debug_line, DWARF 2 to 4 (images are compiled with -gdwarf-4).
