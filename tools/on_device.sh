@@ -1,25 +1,29 @@
 #!/usr/bin/env bash
 # Tests, main job and trace recorder on a machine with a GPU, offline, from this checkout:
-#   tools/on_device.sh [RESULTS] [--bench] [--record] [--fast]
+#   tools/on_device.sh [RESULTS] [--bench] [--record] [--bugs] [--fast]
 # RESULTS (benchmarks/results): folder for the JSON files. --bench adds the benchmarks, --record
-# writes the driver's answers as tests/traces would hold them, --fast leaves out the tests.
+# writes the driver's answers as tests/traces and tests/conformance would hold them, --bugs runs
+# compute-sanitizer over the seeded bugs, --fast leaves out the tests.
 # PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
+# WILD_FIRST, WILD_COUNT: seeds of the random sequences to record (600000, 2000).
 # OTHER_BINDINGS: a folder with another release of cuda-bindings; the tests run with it as well.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 2
 results=benchmarks/results
-bench=no record=no tests=yes
+bench=no record=no bugs=no tests=yes
 for word in "$@"; do
     case $word in
         --bench) bench=yes ;;
         --record) record=yes ;;
+        --bugs) bugs=yes ;;
         --fast) tests=no ;;
         -*) echo "unknown option $word" >&2; exit 2 ;;
         *) results=$word ;;
     esac
 done
 python=${PYTHON:-python3}
+WILD_FIRST=${WILD_FIRST:-600000} WILD_COUNT=${WILD_COUNT:-2000}
 mkdir -p "$results"
 results=$(cd "$results" && pwd)
 scratch=$(mktemp -d)
@@ -71,8 +75,13 @@ part "nano without a graph" "$python" examples/train_small.py --device cuda --pr
 part "gates" "$python" -m lowgraph verify --device cuda --steps 20 --json "$results/verify.json"
 part "agreement of runs and devices" "$python" tools/agreement.py "$results/agreement.json"
 [ -z "${OTHER_BINDINGS:-}" ] || part "tests with other bindings" other_bindings
-[ "$record" = no ] || part "traces" "$python" tests/traces/record.py --device cuda \
+[ "$record" = no ] || part "traces" "$python" tests/traces/record.py --device cuda --missing \
     --out "$results/traces.json"
+[ "$record" = no ] || part "random sequences" "$python" tests/traces/record_wild.py run \
+    --device cuda --out "$results/wild.json.gz" --jobs 8 "$WILD_FIRST" "$WILD_COUNT"
+part "numbers of kernels" "$python" tools/kernel_difference.py run --device cuda "$results/kernels.npz"
+[ "$bugs" = no ] || part "compute-sanitizer" "$python" tools/sanitizer_table.py \
+    "$results/seeded_bugs_sanitizer.json" --seconds 260 --clean --jobs 14
 for name in step_overhead update_costs journal_cost; do
     [ "$bench" = no ] || part "$name" "$python" "benchmarks/$name.py" --device cuda \
         --json "$results/$name.json"
