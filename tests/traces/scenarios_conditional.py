@@ -103,7 +103,8 @@ def _bodies() -> list[Scenario]:
 _CHILD = "graph_create c; begin_into s c; {}; end_into s c"
 _MORE_BODIES = (
     Scenario("conditional body: a child graph", f"{_GRAPH}; {_CHILD.format('bump s 1')}; "
-             f"cond_handle h g 1; cond_node n g h if; body_add_child n0 c; instantiate g x; {_RUN}"),
+             "cond_handle h g 1; cond_node n g h if; body_add_child n0 c; instantiate g x; "
+             f"{_RUN}"),
     Scenario("conditional body: a child graph with a host function", f"{_GRAPH}; "
              f"{_CHILD.format('host_function s')}; cond_handle h g 1; cond_node n g h if; "
              "body_add_child n0 c; instantiate_params g x"),
@@ -133,7 +134,8 @@ _RULES = (
                          ("switch", 9))),
     ("cloned", f"{_GRAPH}; cond_handle h g 1; {_BUMP_IF}; clone g k"),
     ("a body cloned", f"{_GRAPH}; cond_handle h g 1; {_BUMP_IF}; clone n0 k"),
-    ("as a child graph", f"{_GRAPH}; cond_handle h g 1; {_BUMP_IF}; graph_create k; body_add_child k g"),
+    ("as a child graph", f"{_GRAPH}; cond_handle h g 1; {_BUMP_IF}; graph_create k; "
+     "body_add_child k g"),
     ("a body as a child graph", f"{_GRAPH}; cond_handle h g 1; {_BUMP_IF}; graph_create k; "
      "body_add_child k n0"),
     ("instantiated twice", f"{_GRAPH}; cond_handle h g 1; {_BUMP_IF}; instantiate g x; "

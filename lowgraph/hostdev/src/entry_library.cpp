@@ -106,8 +106,10 @@ LOWGRAPH_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CU
 
 LOWGRAPH_API CUresult cuKernelGetFunction(CUfunction* out, CUkernel handle) {
     LOWGRAPH_ENTRY(context);
-    if (find_kernel(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    Function* function = find_kernel(handle);
+    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    function->resident = true;
     *out = reinterpret_cast<CUfunction>(handle);
     return CUDA_SUCCESS;
 }

@@ -56,7 +56,7 @@ LOWGRAPH_API CUresult cuModuleUnload(CUmodule handle) {
 }
 
 LOWGRAPH_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Module* module = find_module(handle);
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -87,7 +87,7 @@ LOWGRAPH_API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned room,
 
 LOWGRAPH_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle,
                                            const char* name) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Module* module = find_module(handle);
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -108,7 +108,7 @@ LOWGRAPH_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 
 LOWGRAPH_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
                                          CUfunction handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     return read_attribute(*function, attribute, value);
@@ -116,19 +116,19 @@ LOWGRAPH_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attrib
 
 LOWGRAPH_API CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
                                          int value) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     return write_attribute(*function, attribute, value);
 }
 
 LOWGRAPH_API CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return find_function(handle) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 LOWGRAPH_API CUresult cuFuncGetName(const char** name, CUfunction handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -137,7 +137,7 @@ LOWGRAPH_API CUresult cuFuncGetName(const char** name, CUfunction handle) {
 }
 
 LOWGRAPH_API CUresult cuFuncGetModule(CUmodule* module, CUfunction handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -147,14 +147,14 @@ LOWGRAPH_API CUresult cuFuncGetModule(CUmodule* module, CUfunction handle) {
 
 LOWGRAPH_API CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset,
                                          size_t* size) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const Function* function = find_function(handle);
-    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (function == nullptr) return handle == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
     return read_parameter(*function, index, offset, size);
 }
 
 LOWGRAPH_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -164,7 +164,7 @@ LOWGRAPH_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction h
 }
 
 LOWGRAPH_API CUresult cuFuncLoad(CUfunction handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     function->resident = true;
