@@ -1,8 +1,9 @@
 """What a body of a conditional may hold, asked of a call before the driver and of its nodes after.
 
-Kernels, empty nodes, memsets, copies between device and pinned memory, child graphs and further
-conditionals may be there. The driver takes anything else while it records, and answers the
-instantiation of the whole graph with 1 (measured: allocations, host functions, event records).
+Kernels, empty nodes, memsets, copies between device and pinned memory and child graphs may be
+there, and further conditionals, which `Conditional` puts in their place later. The driver takes
+anything else while it records, and answers the instantiation of the whole graph with 1 (measured:
+allocations, host functions, event records).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _RULES = {
     ),
 }
 _OTHERS = "no body can hold it", "record it before or behind the conditional"
-_ALLOWED = frozenset({"kernel", "empty", "memset", "memcpy", "graph", "conditional"})
+_ALLOWED = frozenset({"kernel", "empty", "memset", "memcpy", "graph"})
 
 _TYPES = {
     "cuMemAllocAsync": "mem_alloc",
@@ -63,7 +64,7 @@ class OpenBody(Protocol):
 
     @property
     def graph(self) -> int:
-        """Its graph."""
+        """The graph that it is recorded into."""
 
     @property
     def label(self) -> str:
@@ -138,7 +139,8 @@ def _breach_of(op: str, args: tuple[Any, ...]) -> Breach | None:
 def illegal_node(graph: int) -> tuple[int, Breach] | None:
     """The first node of a body that cannot be there, of its child graphs too; None: all can.
 
-    The index counts the body's own nodes. Bodies of conditionals in it are looked at when they end.
+    The index counts the body's own nodes. A conditional of `Conditional` is an empty node so far;
+    any other could not be copied into the body.
     """
     for index, node in enumerate(driver.graph.nodes(graph)):
         kind = driver.graph.node_type(node)

@@ -111,14 +111,14 @@ class Conditional:
                     "give it the stream that the step's body, or the body around it, is given",
                 )
             )
-        handle = driver.conditional.create_handle(graph)
+        handle = bodies.create_handle(graph)
         self._steer(stream, handle, flag)
-        made = driver.conditional.add_to_capture(stream, handle, kind, len(sides))
-        for body, (side, act) in zip(made.bodies, sides, strict=True):
+        slots = bodies.add(stream, handle, kind, len(sides))
+        for slot, (side, act) in zip(slots, sides, strict=True):
             inner = self._stream()
             self._depth += 1
             try:
-                with bodies.open(body, f"{side} body of {label!r}", inner):
+                with bodies.open(slot, f"{side} body of {label!r}", inner):
                     act(inner)
                     if kind == "while":
                         self._steer(inner, handle, flag)

@@ -14,11 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from lowgraph import driver
 from lowgraph.capture.stream_calls import described
 from lowgraph.driver.callers import requester
+from lowgraph.errors import CaptureRefused
 from lowgraph.stages import current, within
 
-__all__ = ["Fork", "ForkTracker"]
+__all__ = ["Fork", "ForkTracker", "merge_of"]
 
 _EXTERNAL = 1  # CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL
 
@@ -139,3 +141,15 @@ class ForkTracker:
             fork.external.append(f"recorded at {recorded_at}, waited for at {requester()}")
         if stream in self.streams:
             self._work(stream, "cuStreamWaitEvent(external)")
+
+
+def merge_of(stream: int, label: str) -> CaptureRefused | None:
+    """Refuse a wait for an event of this capture by a stream of another; None: it is in none."""
+    if driver.stream.capture_status(stream) == "none":
+        return None
+    return CaptureRefused(
+        f"stream {stream:#x}, which is in another capture, would wait for an event of the capture "
+        f"{label!r}: that would break both (902)",
+        requester(),
+        "fork a stream that is in no capture",
+    )

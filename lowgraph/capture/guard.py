@@ -15,7 +15,7 @@ from typing import Any
 
 from lowgraph import driver
 from lowgraph.capture import body_rules, other_threads
-from lowgraph.capture.forks import ForkTracker
+from lowgraph.capture.forks import ForkTracker, merge_of
 from lowgraph.capture.stream_calls import AT_ONCE, HOST_ADDRESSES, described, stream_of
 from lowgraph.driver import gate
 from lowgraph.errors import (
@@ -239,9 +239,10 @@ class WindowGuard:
             return None
         special = SPECIAL_STREAMS.get(stream)
         if special is None:
-            with driver.stream.relaxed():  # the stream is not in the capture yet: this is safe
-                if not driver.stream.is_blocking(stream):
-                    return None
+            other = merge_of(stream, self.label)  # its flags would break a capture that it is in
+            with driver.stream.relaxed():
+                if other or not driver.stream.is_blocking(stream):
+                    return other
         what = special or f"stream {stream:#x}, a blocking stream,"
         return BlockingCaptureStream(
             f"{what} would be forked into the capture {self.label!r}: any work of any thread on "

@@ -250,7 +250,7 @@ class Window:
         return refusal
 
     def _body_graphs(self) -> tuple[int, ...]:
-        return tuple(body.graph for body in self._bodies)
+        return tuple(body.graph for body in self._bodies if body.graph)  # 0: it was refused
 
     def _forked(self) -> str:
         forks = {} if self._guard is None else self._guard.forks.forks

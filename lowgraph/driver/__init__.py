@@ -24,6 +24,7 @@ from lowgraph.driver import (
     node,
     poison,
     stream,
+    transplant,
 )
 from lowgraph.driver.device import Device
 from lowgraph.driver.selection import current, open_device
@@ -48,4 +49,5 @@ __all__ = [
     "open_device",
     "poison",
     "stream",
+    "transplant",
 ]

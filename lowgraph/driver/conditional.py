@@ -17,7 +17,7 @@ from lowgraph.driver import captures, compat, gate
 from lowgraph.driver.stream import mode_of
 from lowgraph.errors import ConfigError
 
-__all__ = ["ConditionalNode", "add", "add_to_capture", "begin_body", "create_handle"]
+__all__ = ["ConditionalNode", "add", "add_to_capture", "begin_body", "create_handle", "hold_place"]
 
 _ASSIGN_DEFAULT = 1  # CU_GRAPH_COND_ASSIGN_DEFAULT
 _SET_DEPENDENCIES = 1  # CU_STREAM_SET_CAPTURE_DEPENDENCIES
@@ -77,25 +77,48 @@ def add_to_capture(stream: int, handle: int, kind: str, bodies: int = 1) -> Cond
     The stream's later work comes behind the node (cuStreamGetCaptureInfo, cuGraphAddNode,
     cuStreamUpdateCaptureDependencies). Raises ConfigError when the stream is not capturing.
     """
-    info: Any = gate.call(compat.stream_get_capture_info, stream)
-    if int(info[0]) != 1:
-        raise ConfigError(f"stream {stream:#x} is not capturing: it has no graph to add a node to")
-    before = [int(node) for node in (info[3] or ())[: int(info[-1])]]
-    made = add(int(info[2]), before, handle, kind, bodies)
-    last, plain = [driver.CUgraphNode(made.node)], _plain_edges(1)
-    gate.call(compat.stream_update_dependencies, stream, last, plain, 1, _SET_DEPENDENCIES)
+    graph, before = _work_so_far(stream)
+    made = add(graph, before, handle, kind, bodies)
+    _go_on_behind(stream, made.node)
     return made
+
+
+def hold_place(stream: int) -> int:
+    """Add an empty node to the capture of `stream` as `add_to_capture` adds its; return it.
+
+    For a conditional inside of a body: `transplant.copy_nodes` puts it there later.
+    """
+    graph, before = _work_so_far(stream)
+    behind = [driver.CUgraphNode(node) for node in before]
+    node = int(gate.call(driver.cuGraphAddEmptyNode, graph, behind, len(behind)))
+    _go_on_behind(stream, node)
+    return node
 
 
 def begin_body(stream: int, body: int, mode: str = "thread_local") -> None:
     """Record what `stream` is given into a body graph (cuStreamBeginCaptureToGraph).
 
     `stream.end_capture` ends it; the graph that it returns is the body again. The stream must be
-    another one than those of the capture around it.
+    another one than those of the capture around it. Hazard: should this capture not end well, the
+    driver (580.159) frees the body that its node still names, and the end of the capture around it,
+    or the graph's, ends the process. `capture.Conditional` records elsewhere and copies.
     """
     with gate.teardown_lock:
         gate.call(driver.cuStreamBeginCaptureToGraph, stream, body, None, None, 0, mode_of(mode))
         captures.note_begin(stream, mode)
+
+
+def _work_so_far(stream: int) -> tuple[int, list[int]]:
+    """The graph of the stream's capture, and the nodes that its next one would come behind."""
+    info: Any = gate.call(compat.stream_get_capture_info, stream)
+    if int(info[0]) != 1:
+        raise ConfigError(f"stream {stream:#x} is not capturing: it has no graph to add a node to")
+    return int(info[2]), [int(node) for node in (info[3] or ())[: int(info[-1])]]
+
+
+def _go_on_behind(stream: int, node: int) -> None:
+    last, plain = [driver.CUgraphNode(node)], _plain_edges(1)
+    gate.call(compat.stream_update_dependencies, stream, last, plain, 1, _SET_DEPENDENCIES)
 
 
 def _plain_edges(count: int) -> list[driver.CUgraphEdgeData]:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from cuda.bindings import driver as bindings
 
 from lowgraph import driver
 from lowgraph.capture import Phase, Rebind
 from lowgraph.errors import (
+    CaptureFailed,
     CaptureIncomplete,
     CaptureInProgress,
     CaptureRefused,
@@ -191,6 +193,62 @@ def test_what_the_body_raises_passes_through(looping: Looping) -> None:
     step()
     step()
     assert step.phase is Phase.READY
+
+
+def _fork(looping: Looping, stream: int) -> None:
+    event, side = bindings.cuEventCreate(2)[1], bindings.cuStreamCreate(1)[1]
+    assert not bindings.cuEventRecord(event, stream)[0]
+    assert not bindings.cuStreamWaitEvent(side, event, 0)[0]
+    assert not bindings.cuMemsetD8Async(looping.left.address, 1, 4, side)[0]
+
+
+_BREAKS: dict[str, Callable[[Looping, int], object]] = {
+    "a wait for its stream": lambda looping, stream: bindings.cuStreamSynchronize(stream),
+    "an allocation, which breaks the window's capture too": lambda looping, stream: (
+        bindings.cuMemAlloc(8)
+    ),
+    "an illegal launch": lambda looping, stream: bindings.cuLaunchKernel(
+        looping.down.handle, 1, 1, 1, 4096, 1, 1, 0, stream, 0, 0
+    ),
+    "a fork that is not joined": _fork,
+}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("call", _BREAKS)
+def test_a_body_that_a_foreign_call_breaks(looping: Looping, call: str, nested: bool) -> None:
+    """Past our gate. In a capture straight into the node's body it would end the process."""
+    broken = _BREAKS[call]
+
+    def inside(stream: int) -> None:
+        if nested:
+            looping.steer.run_if(stream, looping.again, lambda s: broken(looping, s))
+        else:
+            broken(looping, stream)
+
+    _in_window(looping, inside)
+    refusal = _refused(looping, CaptureFailed)
+    assert "901" in str(refusal) or "904" in str(refusal)
+
+
+def test_what_a_body_raises_may_be_swallowed(looping: Looping) -> None:
+    """What it did before that is in every replay, as in an unrecorded pass."""
+
+    def fail(stream: int) -> None:
+        looping.add(stream, 1, 1, looping.sum, 10_000)
+        raise ValueError("mine")
+
+    def swallow(stream: int) -> None:
+        with pytest.raises(ValueError, match="mine"):
+            looping.steer.run_if(stream, looping.again, fail)
+
+    looping.inside = swallow
+    step = looping.step()
+    step()
+    step()
+    step()
+    assert step.phase is Phase.READY
+    assert looping.total() == 3 * (gain(5) + 50_000)
 
 
 def test_swallowing_the_refusal_of_a_body_does_not_save_the_capture(looping: Looping) -> None:

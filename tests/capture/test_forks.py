@@ -215,3 +215,21 @@ def test_a_fork_onto_a_blocking_stream_is_refused(micro: Micro, stream: int | No
     branch.stream = blocking
     branch.close()
     assert_sound(micro)
+
+
+def test_a_stream_of_another_capture_is_not_forked(micro: Micro) -> None:
+    """Nor asked for its flags, which would break the other capture (900); the wait would both."""
+    other, event = driver.stream.create(), driver.event.create()
+    relaxed = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    assert not cu.cuStreamBeginCapture(other, relaxed)[0]  # past our gate
+
+    def fork() -> None:
+        driver.event.record(event, micro.stream)
+        driver.stream.wait_event(other, event)
+
+    with pytest.raises(CaptureRefused, match=r"in another capture.*\(902\).*in no capture"):
+        window_with(micro, fork)
+    assert driver.stream.capture_status(other) == "active"
+    driver.graph.destroy(driver.stream.end_capture(other))
+    driver.stream.destroy(other)
+    driver.event.destroy(event)

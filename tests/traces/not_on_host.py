@@ -9,6 +9,8 @@ from __future__ import annotations
 NOT_ON_HOST: dict[str, str] = {
     "cluster size as the kernel sees it": "kernels on the CPU have no clusters to see; the codes, "
     "attributes and update results of the same launches are compared under 'update: cluster size'",
+    "conditional: handles of two graphs are one number": "a handle here names one condition of the "
+    "process, so that a kernel which sets the condition of another graph is seen",
 }
 
 

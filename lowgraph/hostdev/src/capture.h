@@ -18,12 +18,17 @@ Route route_work(Stream&, Work&& work);
 Route route_record(Stream&, Event&, unsigned flags);
 Route route_wait(Stream&, Event&, unsigned flags);
 
+// The answers that come before any other for a call on a stream: 906 on the legacy stream, 901 after
+// an invalidation.
+CUresult standing_refusal(Stream&);
 // A call with bad arguments on `stream`: a capture on it is invalidated; `code` unless an earlier rule answers.
 CUresult invalid_call(Stream&, CUresult code);
 
 // Calls that could wait for the device or change its memory: cuMemAlloc, cuMemFree, cuGraphInstantiate ...
 CUresult guard_unsafe();
 CUresult guard_stream_wait(Stream&, bool query);
+// Calls on a stream that can be no node (its flags and id, a peer copy): a capture of any mode ends, 900.
+CUresult guard_uncapturable(Stream&);
 CUresult guard_context_sync();
 CUresult guard_event_wait(Event&, bool query);
 CUresult guard_elapsed(const Event& start, const Event& end);

@@ -51,12 +51,22 @@ CUresult guard_context_sync() {
     return refuse_if([](const Capture&) { return true; }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-CUresult guard_stream_wait(Stream& stream, bool) {
-    if (stream.is_legacy)
-        if (const CUresult code = guard_legacy(); code != CUDA_SUCCESS) return code;
-    if (!stream.capture) return guard_unsafe();
+CUresult standing_refusal(Stream& stream) {
+    if (stream.is_legacy) return guard_legacy();
+    if (stream.capture && stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    return CUDA_SUCCESS;
+}
+
+CUresult guard_uncapturable(Stream& stream) {
+    if (stream.is_legacy) return guard_legacy();
+    if (!stream.capture) return CUDA_SUCCESS;
     invalidate(*stream.capture);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult guard_stream_wait(Stream& stream, bool) {
+    const CUresult code = guard_uncapturable(stream);
+    return code != CUDA_SUCCESS ? code : guard_unsafe();
 }
 
 CUresult guard_event_wait(Event& event, bool) {

@@ -23,11 +23,17 @@ CUresult capture_status(Stream& stream, CUstreamCaptureStatus* status) {
 }
 
 CUresult update_dependencies(Stream& stream, const std::vector<Node*>& dependencies, unsigned flags) {
+    if (stream.is_legacy)
+        if (const CUresult code = guard_legacy(); code != CUDA_SUCCESS) return code;
     if (!stream.capture) return CUDA_ERROR_ILLEGAL_STATE;
     if (stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     for (const Node* node : dependencies)
         if (node->graph != &graph_of(*stream.capture)) return CUDA_ERROR_INVALID_VALUE;
-    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream.tail.clear();
+    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+        std::vector<Node*>& let_go = stream.capture->let_go;
+        let_go.insert(let_go.end(), stream.tail.begin(), stream.tail.end());
+        stream.tail.clear();
+    }
     add_dependencies(stream, dependencies);
     return CUDA_SUCCESS;
 }

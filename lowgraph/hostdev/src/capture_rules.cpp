@@ -20,16 +20,9 @@ std::vector<std::shared_ptr<Capture>>& captures() {
 
 uint64_t next_capture_id = 1;
 
-// The answers that come before any other for a call on `stream`: 906 on the legacy stream, 901 after
-// an invalidation.
-CUresult standing_refusal(Stream& stream) {
-    if (stream.is_legacy) return guard_legacy();
-    if (stream.capture && stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    return CUDA_SUCCESS;
-}
-
 void record_node(Stream& stream, Work&& work) {
     Node& node = add_node(graph_of(*stream.capture), std::move(work), stream.tail);
+    stream.capture->recorded.push_back(&node);
     stream.tail = {&node};
 }
 
@@ -49,6 +42,14 @@ void drop_bodies_of(const Graph& graph) {
     }
 }
 
+// The graph of a capture that failed goes, also where it was the caller's.
+void lose(Capture& capture, const std::unique_ptr<Graph>& captured) {
+    if (captured) drop_bodies_of(*captured);
+    if (capture.into == nullptr) return;
+    drop_bodies_of(*capture.into);
+    lose_graph(*capture.into);
+}
+
 // Takes the capture out of the world; events keep the object to know that it is over.
 std::unique_ptr<Graph> finish(std::shared_ptr<Capture> capture) {
     capture->over = true;
@@ -57,12 +58,13 @@ std::unique_ptr<Graph> finish(std::shared_ptr<Capture> capture) {
     return std::move(capture->graph);
 }
 
-// Every captured node must lead to what the origin stream does next.
-bool is_joined(Capture& capture) {
-    const auto reached = ancestry(capture.origin->tail);
-    for (const Node& node : graph_of(capture).nodes)
-        if (node.id >= capture.first_id && !reached.count(&node)) return false;
-    return true;
+// Every captured node must lead to what the origin stream does next, or to an end that was let go.
+bool is_joined(const Capture& capture) {
+    std::vector<Node*> ends = capture.origin->tail;
+    ends.insert(ends.end(), capture.let_go.begin(), capture.let_go.end());
+    const auto reached = ancestry(ends);
+    return std::all_of(capture.recorded.begin(), capture.recorded.end(),
+                       [&reached](const Node* node) { return reached.count(node) != 0; });
 }
 
 CUresult begin(Stream& stream, std::shared_ptr<Capture> capture, CUstreamCaptureMode mode) {
@@ -165,7 +167,9 @@ Route route_wait(Stream& stream, Event& event, unsigned flags) {
     if (const CUresult code = standing_refusal(stream); code != CUDA_SUCCESS) return refuse(code);
     if (flags & CU_EVENT_WAIT_EXTERNAL) {
         const bool over = event.capture && is_dead(*event.capture);
-        if (!stream.capture) return refuse(over ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_ILLEGAL_STATE);
+        if (over && stream.capture) invalidate(*stream.capture);
+        if (over) return refuse(CUDA_ERROR_INVALID_VALUE);
+        if (!stream.capture) return refuse(CUDA_ERROR_ILLEGAL_STATE);
         record_node(stream, WaitWork{&event});
         return recorded_it;
     }
@@ -183,8 +187,7 @@ void forget(Stream& stream) {
     if (!capture) return;
     if (capture->origin == &stream) {
         invalidate(*capture);
-        const std::unique_ptr<Graph> lost = finish(capture);
-        if (lost) drop_bodies_of(*lost);
+        lose(*capture, finish(capture));
         return;
     }
     std::erase(capture->members, &stream);
@@ -205,9 +208,10 @@ CUresult begin_capture(Stream& stream, CUstreamCaptureMode mode) {
 
 CUresult begin_capture_to_graph(Stream& stream, Graph& graph, const std::vector<Node*>& dependencies,
                                 CUstreamCaptureMode mode) {
+    for (const std::shared_ptr<Capture>& other : captures())
+        if (&graph_of(*other) == &graph) return CUDA_ERROR_ILLEGAL_STATE;
     auto capture = std::make_shared<Capture>();
     capture->into = &graph;
-    capture->first_id = graph.next_id;
     const CUresult code = begin(stream, std::move(capture), mode);
     if (code == CUDA_SUCCESS) stream.tail = dependencies;
     return code;
@@ -230,9 +234,10 @@ CUresult end_capture(Stream& stream, Graph** graph) {
         code = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     else if (!is_joined(*capture))
         code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    if (has_lost_body(graph_of(*capture))) code = lost_body_error();
     std::unique_ptr<Graph> captured = finish(capture);
     if (code == CUDA_SUCCESS) *graph = captured ? adopt_graph(std::move(captured)) : capture->into;
-    else if (captured) drop_bodies_of(*captured);
+    else lose(*capture, captured);
     return code;
 }
 

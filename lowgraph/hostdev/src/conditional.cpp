@@ -39,11 +39,8 @@ bool is_size(CUgraphConditionalNodeType type, unsigned size) {
     }
 }
 
-// The condition of this graph or of one around it.
-bool may_use(const Graph& graph, const Condition& condition) {
-    return condition.graph_uid == graph.uid ||
-           std::count(graph.inside.begin(), graph.inside.end(), condition.graph_uid) != 0;
-}
+// A graph and all bodies in it share their conditions.
+uint64_t outermost(const Graph& graph) { return graph.inside.empty() ? graph.uid : graph.inside.front(); }
 
 std::unique_ptr<Graph> make_body(const Graph& owner) {
     auto body = std::make_unique<Graph>();
@@ -95,7 +92,7 @@ void for_each_body(const Graph& graph, Visit visit) {
 
 std::shared_ptr<Condition> create_condition(Graph& graph, unsigned initial, bool assigned) {
     auto made = std::make_shared<Condition>();
-    made->graph_uid = graph.uid;
+    made->graph_uid = outermost(graph);
     made->initial = initial;
     made->assigned = assigned;
     const std::lock_guard<std::mutex> hold(table().lock);
@@ -108,7 +105,7 @@ std::shared_ptr<Condition> create_condition(Graph& graph, unsigned initial, bool
 
 CUresult read_conditional(CUDA_CONDITIONAL_NODE_PARAMS& params, const Graph& graph, Work* work) {
     std::shared_ptr<Condition> condition = find_condition(params.handle);
-    const bool known = condition != nullptr && !condition->has_node && may_use(graph, *condition);
+    const bool known = condition != nullptr && !condition->has_node && condition->graph_uid == outermost(graph);
     const bool here = find_context(params.ctx) == current_context();
     if (!known || !here || !is_size(params.type, params.size)) return CUDA_ERROR_INVALID_VALUE;
     auto bodies = std::make_shared<ConditionalBodies>(condition);
@@ -129,8 +126,23 @@ bool has_conditional_nodes(const Graph& graph) {
     });
 }
 
+bool may_be_copied(const Graph& graph) {
+    return graph.inside.empty() && !has_memory_nodes(graph) && !has_conditional_nodes(graph);
+}
+
 bool is_inside(const Graph& graph, const Graph& outer) {
     return &graph == &outer || std::count(graph.inside.begin(), graph.inside.end(), outer.uid) != 0;
+}
+
+bool has_lost_body(const Graph& graph) {
+    bool lost = graph.lost;
+    for_each_body(graph, [&lost](const Graph& body) { lost = lost || has_lost_body(body); });
+    return lost;
+}
+
+CUresult lost_body_error() {
+    note("a capture into the body of a conditional node failed before: the real driver would end the process here");
+    return CUDA_ERROR_UNKNOWN;
 }
 
 const Node* find_illegal(const ConditionalWork& work) {

@@ -1,5 +1,5 @@
 // Conditional nodes: IF, WHILE and SWITCH over body graphs, and the variables that kernels set for them.
-// What no real driver was recorded to answer follows cuda.h and its manual; tests/traces has the scenarios.
+// The rules are rows that a real driver answered (tests/traces).
 #pragma once
 #include <atomic>
 
@@ -11,7 +11,7 @@ namespace lowgraph {
 // executables made from it keep the object.
 struct Condition {
     uint64_t id = 0;         // the handle
-    uint64_t graph_uid = 0;  // of the graph that it was made for
+    uint64_t graph_uid = 0;  // of the outermost graph around the one that it was made for
     unsigned initial = 0;    // at the begin of each launch, if `assigned`
     bool assigned = false;   // CU_GRAPH_COND_ASSIGN_DEFAULT
     bool has_node = false;
@@ -38,7 +38,15 @@ std::shared_ptr<Condition> create_condition(Graph& graph, unsigned initial, bool
 // there is not; another context than the current one. On success `phGraph_out` is set.
 CUresult read_conditional(CUDA_CONDITIONAL_NODE_PARAMS& params, const Graph& graph, Work* work);
 bool has_conditional_nodes(const Graph& graph);
+// Whether it may have a clone or be a child: not a graph with memory or conditional nodes, whose addresses
+// and conditions are its own, and not a body.
+bool may_be_copied(const Graph& graph);
 bool is_inside(const Graph& graph, const Graph& outer);  // a body of it, at any depth, or itself
+
+// A body, at any depth, into which a capture failed: from here on the real driver reads freed memory and
+// ends the process. Here the graph's end of capture and its instantiation answer this code instead.
+bool has_lost_body(const Graph& graph);
+CUresult lost_body_error();
 
 // ---- Instantiation (big_lock) ----
 // The node of a body, at any depth, that cannot be there; null: the bodies are good.

@@ -58,6 +58,8 @@ Context* primary_context() {
     return primary != nullptr && !primary->destroyed ? primary : nullptr;
 }
 
+Context* any_context() { return current_context() != nullptr ? current_context() : primary_context(); }
+
 Context* find_context(CUcontext handle) {
     const auto spot = state().contexts.find(reinterpret_cast<const Context*>(handle));
     return spot == state().contexts.end() ? nullptr : spot->second.get();

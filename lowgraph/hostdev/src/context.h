@@ -21,6 +21,7 @@ void initialise();
 std::vector<Context*>& context_stack();   // of the calling thread; the current one is last
 Context* current_context();               // null: none
 Context* primary_context();               // null: not retained
+Context* any_context();  // the current one, else the primary one: what a handle belongs to, for a thread without
 Context* find_context(CUcontext handle);  // destroyed ones too; null: never was one
 
 Context* create_context(bool primary, unsigned flags);

@@ -71,7 +71,7 @@ CUresult copy_async(Entry& entry, CUstream handle, CopyWork&& work) {
         return invalid_call(*stream, bad);
     const size_t dst_bytes = reach(work, work.dst_pitch, work.dst_rows);
     const size_t src_bytes = reach(work, work.src_pitch, work.src_rows);
-    if (dst_bytes == 0 && !stream->capture) return CUDA_SUCCESS;
+    if (dst_bytes == 0) return standing_refusal(*stream);  // nothing to do is no node either
     Work offered = work;
     const Route route = route_work(*stream, std::move(offered));
     if (route.kind != Route::run) return route.code;

@@ -19,8 +19,8 @@ CUresult refusal(Needs needs) {
     if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
     if (needs == Needs::driver) return CUDA_SUCCESS;
     const Context* context = current_context();
-    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (context == nullptr && needs == Needs::context) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context != nullptr && context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return needs == Needs::graphs ? CUDA_SUCCESS : context_error();
 }
 

@@ -14,6 +14,12 @@
     ::lowgraph::Entry entry(entry_counter, ::lowgraph::Needs::needs);             \
     if (entry.code() != CUDA_SUCCESS) return entry.code()
 
+// The same of a call on a stream.
+#define LOWGRAPH_STREAM_ENTRY(stream)                                                  \
+    static ::lowgraph::Counter& entry_counter = ::lowgraph::counter_of(__func__);      \
+    ::lowgraph::Entry entry(entry_counter, ::lowgraph::needs_of(stream));              \
+    if (entry.code() != CUDA_SUCCESS) return entry.code()
+
 namespace lowgraph {
 
 using Lock = std::unique_lock<std::mutex>;
@@ -22,8 +28,14 @@ enum class Needs {
     nothing,  // error strings, cuInit, the version: always answered
     driver,   // cuInit must have run: 3 NOT_INITIALIZED
     context,  // a live current context (201, 709) without a sticky error (its code)
-    graphs,   // a live current context; what touches graphs in host memory alone outlives a fault
+    handle,   // no sticky error; which context is meant is told by the handle that the call is given
+    graphs,   // a handle too: what touches graphs in host memory alone outlives a fault
 };
+
+// Streams 0, 1 and 2 are those of the current context; any other stream knows its own.
+inline Needs needs_of(CUstream stream) {
+    return reinterpret_cast<uintptr_t>(stream) <= 2 ? Needs::context : Needs::handle;
+}
 
 class Entry {
 public:

@@ -49,7 +49,7 @@ CUresult set_dependencies(CUstream handle, const CUgraphNode* handles, size_t co
 }  // namespace
 
 LOWGRAPH_API CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     Stream* const stream = find_stream(hStream);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (!is_mode(mode)) return CUDA_ERROR_INVALID_VALUE;
@@ -60,7 +60,7 @@ LOWGRAPH_API CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGra
                                                   const CUgraphNode* dependencies,
                                                   const CUgraphEdgeData* dependencyData,
                                                   size_t numDependencies, CUstreamCaptureMode mode) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     Stream* const stream = find_stream(hStream);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     Graph* const graph = find_graph(hGraph);
@@ -72,7 +72,7 @@ LOWGRAPH_API CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGra
 }
 
 LOWGRAPH_API CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     Stream* const stream = find_stream(hStream);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (phGraph == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -83,14 +83,14 @@ LOWGRAPH_API CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
 }
 
 LOWGRAPH_API CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     return capture_info(hStream, {captureStatus, nullptr, nullptr, nullptr, nullptr});
 }
 
 LOWGRAPH_API CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus* status,
                                                 cuuint64_t* id, CUgraph* graph,
                                                 const CUgraphNode** dependencies, size_t* count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     return capture_info(hStream, {status, id, graph, dependencies, count});
 }
 
@@ -98,7 +98,7 @@ LOWGRAPH_API CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptur
                                                 cuuint64_t* id, CUgraph* graph,
                                                 const CUgraphNode** dependencies,
                                                 const CUgraphEdgeData** edgeData, size_t* count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     size_t found = 0;
     const CUresult code = capture_info(hStream, {status, id, graph, dependencies, &found});
     if (code != CUDA_SUCCESS) return code;
@@ -112,20 +112,20 @@ LOWGRAPH_API CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptur
 
 LOWGRAPH_API CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode* dependencies,
                                                         size_t numDependencies, unsigned int flags) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     return set_dependencies(hStream, dependencies, numDependencies, flags);
 }
 
 LOWGRAPH_API CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode* dependencies,
                                                            const CUgraphEdgeData* dependencyData,
                                                            size_t numDependencies, unsigned int flags) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     if (!is_plain(dependencyData, numDependencies)) return CUDA_ERROR_NOT_SUPPORTED;
     return set_dependencies(hStream, dependencies, numDependencies, flags);
 }
 
 LOWGRAPH_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     if (mode == nullptr || !is_mode(*mode)) return CUDA_ERROR_INVALID_VALUE;
     *mode = exchange_thread_mode(*mode);
     return CUDA_SUCCESS;

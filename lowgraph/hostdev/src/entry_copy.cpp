@@ -1,8 +1,10 @@
 // Copies in all their spellings: each becomes one CopyWork.
+#include "capture.h"
 #include "copy.h"
 #include "memory.h"
 #include "node_params.h"
 #include "queue.h"
+#include "stream.h"
 
 using namespace lowgraph;
 
@@ -68,7 +70,7 @@ CUresult pitched_now(Entry& entry, const CUDA_MEMCPY3D& params) {
 
 CUresult pitched_async(Entry& entry, CUstream stream, const CUDA_MEMCPY3D& params) {
     CopyWork work;
-    if (is_empty(params)) return CUDA_SUCCESS;
+    if (is_empty(params)) return copy_async(entry, stream, std::move(work));
     if (const CUresult bad = read_copy(params, &work); bad != CUDA_SUCCESS) return bad;
     return copy_async(entry, stream, std::move(work));
 }
@@ -97,25 +99,25 @@ LOWGRAPH_API CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
 
 LOWGRAPH_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void* src, size_t bytes,
                                            CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return copy_async(entry, stream, flat(device, dst, host, number(src), bytes));
 }
 
 LOWGRAPH_API CUresult cuMemcpyDtoHAsync_v2(void* dst, CUdeviceptr src, size_t bytes,
                                            CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return copy_async(entry, stream, flat(host, number(dst), device, src, bytes));
 }
 
 LOWGRAPH_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
                                            CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return copy_async(entry, stream, flat(device, dst, device, src, bytes));
 }
 
 LOWGRAPH_API CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
                                     CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return copy_async(entry, stream, unified(dst, src, bytes));
 }
 
@@ -127,7 +129,10 @@ LOWGRAPH_API CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext, CUdeviceptr src, 
 
 LOWGRAPH_API CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext,
                                         size_t bytes, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
+    Stream* const found = find_stream(stream);
+    if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult refused = guard_uncapturable(*found); refused != CUDA_SUCCESS) return refused;
     return copy_async(entry, stream, unified(dst, src, bytes));
 }
 
@@ -142,7 +147,7 @@ LOWGRAPH_API CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* params) {
 }
 
 LOWGRAPH_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* params, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return params != nullptr ? pitched_async(entry, stream, with_depth(*params))
                              : CUDA_ERROR_INVALID_VALUE;
 }
@@ -153,6 +158,6 @@ LOWGRAPH_API CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* params) {
 }
 
 LOWGRAPH_API CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* params, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return params != nullptr ? pitched_async(entry, stream, *params) : CUDA_ERROR_INVALID_VALUE;
 }

@@ -44,7 +44,7 @@ LOWGRAPH_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
 }
 
 LOWGRAPH_API CUresult cuEventDestroy_v2(CUevent handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Event* event = find_event(handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     destroy_event(*event);
@@ -52,17 +52,17 @@ LOWGRAPH_API CUresult cuEventDestroy_v2(CUevent handle) {
 }
 
 LOWGRAPH_API CUresult cuEventRecord(CUevent event, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return record(entry, event, stream, CU_EVENT_RECORD_DEFAULT);
 }
 
 LOWGRAPH_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return record(entry, event, stream, flags);
 }
 
 LOWGRAPH_API CUresult cuEventQuery(CUevent handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Event* event = find_event(handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult refused = guard_event_wait(*event, true); refused != CUDA_SUCCESS)
@@ -71,7 +71,7 @@ LOWGRAPH_API CUresult cuEventQuery(CUevent handle) {
 }
 
 LOWGRAPH_API CUresult cuEventSynchronize(CUevent handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Event* event = find_event(handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult refused = guard_event_wait(*event, false); refused != CUDA_SUCCESS)
@@ -83,11 +83,11 @@ LOWGRAPH_API CUresult cuEventSynchronize(CUevent handle) {
 
 #undef cuEventElapsedTime
 LOWGRAPH_API CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return elapsed(milliseconds, start, end);
 }
 
 LOWGRAPH_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return elapsed(milliseconds, start, end);
 }

@@ -18,26 +18,18 @@ bool is_fixed(CUgraphNodeType type) {
            type == CU_GRAPH_NODE_TYPE_GRAPH || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
 }
 
-constexpr uint64_t known_flags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
-                                 CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
-                                 CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+constexpr uint64_t known_flags =
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
-CUresult make_exec(CUgraphExec* out, CUgraph handle, uint64_t flags, const Node** culprit) {
-    *culprit = nullptr;
+CUresult make_exec(CUgraphExec* out, CUgraph handle, uint64_t flags, Obstacle* obstacle) {
     const Graph* const graph = find_graph(handle);
-    if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) return CUDA_ERROR_NOT_SUPPORTED;
-    if (flags & ~known_flags) return CUDA_ERROR_INVALID_VALUE;
+    if (out == nullptr || graph == nullptr || (flags & ~known_flags)) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult code = guard_unsafe(); code != CUDA_SUCCESS) return code;
     Exec* exec = nullptr;
-    const CUresult code = instantiate(*graph, flags, &exec, culprit);
+    const CUresult code = instantiate(*graph, flags, &exec, obstacle);
     if (code == CUDA_SUCCESS) *out = reinterpret_cast<CUgraphExec>(exec);
     return code;
-}
-
-bool is_unused(CUgraph handle) {
-    const Graph* const graph = find_graph(handle);
-    return graph != nullptr && has_unused_condition(*graph);
 }
 
 // A launch or upload on a stream that captures is refused like any graph launch.
@@ -79,17 +71,18 @@ auto reader(Params* params) {
 LOWGRAPH_API CUresult cuGraphInstantiateWithFlags(CUgraphExec* phGraphExec, CUgraph hGraph,
                                                   unsigned long long flags) {
     LOWGRAPH_ENTRY(context);
-    const Node* culprit = nullptr;
-    return make_exec(phGraphExec, hGraph, flags, &culprit);
+    if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) return CUDA_ERROR_INVALID_VALUE;  // to which stream?
+    Obstacle obstacle;
+    return make_exec(phGraphExec, hGraph, flags, &obstacle);
 }
 
 // CUDA 10 and 11: the culprit by pointer, and room for a text.
 LOWGRAPH_API CUresult cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode,
                                             char* logBuffer, size_t bufferSize) {
     LOWGRAPH_ENTRY(context);
-    const Node* culprit = nullptr;
-    const CUresult code = make_exec(phGraphExec, hGraph, 0, &culprit);
-    if (phErrorNode != nullptr) *phErrorNode = handle_of(culprit);
+    Obstacle obstacle;
+    const CUresult code = make_exec(phGraphExec, hGraph, 0, &obstacle);
+    if (phErrorNode != nullptr) *phErrorNode = handle_of(obstacle.node);
     if (logBuffer != nullptr && bufferSize != 0) logBuffer[0] = '\0';
     return code;
 }
@@ -100,22 +93,19 @@ LOWGRAPH_API CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUg
     if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const bool upload = params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
     if (upload && find_stream(params->hUploadStream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    const Node* culprit = nullptr;
-    const CUresult code = make_exec(phGraphExec, hGraph, params->flags, &culprit);
-    params->hErrNode_out = handle_of(culprit);
-    params->result_out = code == CUDA_SUCCESS  ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                         : culprit != nullptr ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
-                         : code == CUDA_ERROR_INVALID_VALUE && is_unused(hGraph)
-                             ? CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
-                             : CUDA_GRAPH_INSTANTIATE_ERROR;
+    Obstacle obstacle;
+    const CUresult code = make_exec(phGraphExec, hGraph, params->flags, &obstacle);
+    params->hErrNode_out = handle_of(obstacle.node);
+    params->result_out = code == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : obstacle.result;
     return code;
 }
 
+// Tells no flag but this one, whatever the executable was made with.
 LOWGRAPH_API CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
     LOWGRAPH_ENTRY(context);
     const Exec* const exec = find_exec(hGraphExec);
     if (exec == nullptr || flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *flags = exec->flags;
+    *flags = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     return CUDA_SUCCESS;
 }
 
@@ -134,7 +124,7 @@ LOWGRAPH_API CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
 // ---- Launch ----
 // Images live in host memory: there is nothing to bring to the device ahead of the launch.
 LOWGRAPH_API CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     const Exec* const exec = find_exec(hGraphExec);
     Stream* const stream = find_stream(hStream);
     if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -142,7 +132,7 @@ LOWGRAPH_API CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
 }
 
 LOWGRAPH_API CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(hStream);
     Exec* const exec = find_exec(hGraphExec);
     Stream* const stream = find_stream(hStream);
     if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;

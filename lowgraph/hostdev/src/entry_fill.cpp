@@ -15,9 +15,12 @@ FillWork row(CUdeviceptr dst, uint32_t value, unsigned element, size_t count) {
 CUresult fill_async(Entry& entry, CUstream handle, const FillWork& work) {
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult standing = standing_refusal(*stream);
+    if (work.width == 0 || work.height == 0) return standing;  // nothing to do is no node either
+    if (work.dst % work.element != 0)  // harms no capture, unlike an address of nothing
+        return standing != CUDA_SUCCESS ? standing : CUDA_ERROR_INVALID_VALUE;
     if (const CUresult bad = check_fill(work); bad != CUDA_SUCCESS)
         return invalid_call(*stream, bad);
-    if ((work.width == 0 || work.height == 0) && !stream->capture) return CUDA_SUCCESS;
     return offer(entry, *stream, Work{work});
 }
 
@@ -65,36 +68,36 @@ LOWGRAPH_API CUresult cuMemsetD2D32_v2(CUdeviceptr dst, size_t pitch, unsigned v
 
 LOWGRAPH_API CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t count,
                                       CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return fill_async(entry, stream, row(dst, value, 1, count));
 }
 
 LOWGRAPH_API CUresult cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count,
                                        CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return fill_async(entry, stream, row(dst, value, 2, count));
 }
 
 LOWGRAPH_API CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t count,
                                        CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return fill_async(entry, stream, row(dst, value, 4, count));
 }
 
 LOWGRAPH_API CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char value,
                                         size_t width, size_t height, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return fill_async(entry, stream, {dst, value, 1, width, height, pitch});
 }
 
 LOWGRAPH_API CUresult cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch, unsigned short value,
                                          size_t width, size_t height, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return fill_async(entry, stream, {dst, value, 2, width, height, pitch});
 }
 
 LOWGRAPH_API CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch, unsigned value,
                                          size_t width, size_t height, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return fill_async(entry, stream, {dst, value, 4, width, height, pitch});
 }

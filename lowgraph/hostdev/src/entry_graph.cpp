@@ -101,7 +101,7 @@ LOWGRAPH_API CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph)
     LOWGRAPH_ENTRY(graphs);
     const Graph* const original = find_graph(originalGraph);
     if (phGraphClone == nullptr || original == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (has_memory_nodes(*original) || has_conditional_nodes(*original)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!may_be_copied(*original)) return CUDA_ERROR_NOT_SUPPORTED;
     *phGraphClone = handle_of(adopt_graph(clone_graph(*original)));
     return CUDA_SUCCESS;
 }

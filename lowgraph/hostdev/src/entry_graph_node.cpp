@@ -135,6 +135,7 @@ LOWGRAPH_API CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph
     LOWGRAPH_ENTRY(context);
     const Graph* const child = find_graph(childGraph);
     if (child != nullptr && has_memory_nodes(*child)) return CUDA_ERROR_NOT_SUPPORTED;  // before all else
+    if (childGraph == hGraph) return CUDA_ERROR_INVALID_VALUE;  // the real driver ends the process
     return add({phGraphNode, hGraph, dependencies, count},
                [childGraph](Work* work) { return read_child(childGraph, work); });
 }

@@ -46,7 +46,7 @@ LOWGRAPH_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsig
                                      unsigned grid_z, unsigned block_x, unsigned block_y,
                                      unsigned block_z, unsigned shared_bytes, CUstream stream,
                                      void** params, void** extra) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     KernelWork work;
     work.grid = {grid_x, grid_y, grid_z};
     work.block = {block_x, block_y, block_z};
@@ -56,7 +56,7 @@ LOWGRAPH_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsig
 
 LOWGRAPH_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function,
                                        void** params, void** extra) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(config != nullptr ? config->hStream : nullptr);
     if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
     KernelWork work;
     work.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
@@ -74,7 +74,7 @@ LOWGRAPH_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned gr
                                                 unsigned block_y, unsigned block_z,
                                                 unsigned shared_bytes, CUstream stream,
                                                 void** params) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     KernelWork work;
     work.grid = {grid_x, grid_y, grid_z};
     work.block = {block_x, block_y, block_z};

@@ -62,8 +62,10 @@ LOWGRAPH_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CU
 
 LOWGRAPH_API CUresult cuKernelGetFunction(CUfunction* out, CUkernel kernel) {
     LOWGRAPH_ENTRY(context);
-    if (find_function(function_of(kernel)) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    Function* const function = find_function(function_of(kernel));
+    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    function->resident = true;
     *out = function_of(kernel);
     return CUDA_SUCCESS;
 }

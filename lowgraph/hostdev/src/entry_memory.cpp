@@ -69,7 +69,7 @@ LOWGRAPH_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t
 }
 
 LOWGRAPH_API CUresult cuMemFree_v2(CUdeviceptr address) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     if (address == 0) return CUDA_SUCCESS;
     const bool of_graph = free_graph_memory(address);
@@ -107,7 +107,7 @@ LOWGRAPH_API CUresult cuMemAllocHost_v2(void** out, size_t bytes) {
 }
 
 LOWGRAPH_API CUresult cuMemFreeHost(void* pointer) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     if (pointer == nullptr) return CUDA_SUCCESS;
     if (!is_start(number(pointer), RegionKind::host)) return CUDA_ERROR_INVALID_VALUE;
@@ -143,8 +143,9 @@ LOWGRAPH_API CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned
 }
 
 LOWGRAPH_API CUresult cuMemHostUnregister(void* pointer) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
+    if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
     finish_all(entry.lock());
     return unregister_host(number(pointer));
 }

@@ -30,7 +30,7 @@ LOWGRAPH_API CUresult cuModuleUnload(CUmodule module) {
 }
 
 LOWGRAPH_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return name_kernel(module, name, out);
 }
 
@@ -46,7 +46,7 @@ LOWGRAPH_API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned room,
 
 LOWGRAPH_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule module,
                                            const char* name) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return name_global(module, name, address, bytes);
 }
 
@@ -59,39 +59,40 @@ LOWGRAPH_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 
 LOWGRAPH_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
                                          CUfunction function) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return attribute_of(function, attribute, value);
 }
 
 LOWGRAPH_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
                                          int value) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return set_attribute_of(function, attribute, value);
 }
 
 LOWGRAPH_API CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return prefer_cache(function);
 }
 
 LOWGRAPH_API CUresult cuFuncGetName(const char** name, CUfunction function) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return name_of(function, name);
 }
 
 LOWGRAPH_API CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return home_of(function, module);
 }
 
 LOWGRAPH_API CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset,
                                          size_t* size) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
+    if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return parameter_of(function, index, offset, size);
 }
 
 LOWGRAPH_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -101,7 +102,7 @@ LOWGRAPH_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction h
 }
 
 LOWGRAPH_API CUresult cuFuncLoad(CUfunction handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Function* function = find_function(handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     function->resident = true;

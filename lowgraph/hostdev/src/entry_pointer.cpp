@@ -19,11 +19,20 @@ bool is_host(const Region& region) {
     return region.kind == RegionKind::host || region.kind == RegionKind::registered;
 }
 
+// Stream-ordered memory and memory of graphs belongs to the device's pool, to no context.
+bool of_pool(const Region& region) { return region.kind == RegionKind::pool || region.of_graph; }
+
+// Memory of a graph is unknown until a launch has allocated it.
+bool find_pointer(uint64_t address, Region* region) {
+    if (!find_region(address, 1, region)) return false;
+    return !(region->of_graph && region->state == RegionState::reserved);
+}
+
 CUresult read_attribute(const Region& region, uint64_t address, CUpointer_attribute attribute,
                         void* out) {
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
-            return answer(out, reinterpret_cast<CUcontext>(current_context()));
+            return answer(out, reinterpret_cast<CUcontext>(of_pool(region) ? nullptr : any_context()));
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             return answer(out,
                           unsigned{is_host(region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE});
@@ -64,18 +73,18 @@ size_t attribute_bytes(CUpointer_attribute attribute) {
 
 LOWGRAPH_API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute,
                                             CUdeviceptr address) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     Region region;
-    if (out == nullptr || !find_region(address, 1, &region)) return CUDA_ERROR_INVALID_VALUE;
+    if (out == nullptr || !find_pointer(address, &region)) return CUDA_ERROR_INVALID_VALUE;
     return read_attribute(region, address, attribute, out);
 }
 
 LOWGRAPH_API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
                                              void** out, CUdeviceptr address) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     if (attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Region region;
-    const bool known = find_region(address, 1, &region);
+    const bool known = find_pointer(address, &region);
     for (unsigned i = 0; i < count; ++i) {
         const bool told =
             known && read_attribute(region, address, attributes[i], out[i]) == CUDA_SUCCESS;

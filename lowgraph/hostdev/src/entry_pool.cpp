@@ -151,19 +151,19 @@ bool set_current_pool(CUmemoryPool handle) {
 }  // namespace lowgraph
 
 LOWGRAPH_API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return allocate_async(entry, out, bytes, stream);
 }
 
 LOWGRAPH_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool,
                                               CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return find_pool(pool) != nullptr ? allocate_async(entry, out, bytes, stream)
                                       : CUDA_ERROR_INVALID_VALUE;
 }
 
 LOWGRAPH_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(stream);
     return free_async(entry, address, stream);
 }
 

@@ -17,8 +17,11 @@ CUresult create(CUstream* out, unsigned flags, int priority) {
 
 }  // namespace
 
+// Looks at the flags before it asks for a context, unlike its sister with a priority.
 LOWGRAPH_API CUresult cuStreamCreate(CUstream* out, unsigned flags) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
+    if ((flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     return create(out, flags, 0);
 }
 
@@ -28,7 +31,7 @@ LOWGRAPH_API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, 
 }
 
 LOWGRAPH_API CUresult cuStreamDestroy_v2(CUstream handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(handle);
     Stream* stream = find_stream(handle);
     if (stream == nullptr || stream->is_legacy || stream->is_per_thread)
         return CUDA_ERROR_INVALID_HANDLE;
@@ -37,7 +40,7 @@ LOWGRAPH_API CUresult cuStreamDestroy_v2(CUstream handle) {
 }
 
 LOWGRAPH_API CUresult cuStreamSynchronize(CUstream handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(handle);
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult refused = guard_stream_wait(*stream, false); refused != CUDA_SUCCESS)
@@ -49,7 +52,7 @@ LOWGRAPH_API CUresult cuStreamSynchronize(CUstream handle) {
 }
 
 LOWGRAPH_API CUresult cuStreamQuery(CUstream handle) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(handle);
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult refused = guard_stream_wait(*stream, true); refused != CUDA_SUCCESS)
@@ -62,7 +65,7 @@ LOWGRAPH_API CUresult cuStreamQuery(CUstream handle) {
 }
 
 LOWGRAPH_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(handle);
     Stream* stream = find_stream(handle);
     Event* event = find_event(event_handle);
     if (stream == nullptr || event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -73,7 +76,7 @@ LOWGRAPH_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, u
 }
 
 LOWGRAPH_API CUresult cuLaunchHostFunc(CUstream handle, CUhostFn fn, void* user_data) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(handle);
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (fn == nullptr) return invalid_call(*stream, CUDA_ERROR_INVALID_VALUE);
@@ -81,52 +84,59 @@ LOWGRAPH_API CUresult cuLaunchHostFunc(CUstream handle, CUhostFn fn, void* user_
 }
 
 LOWGRAPH_API CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
-    LOWGRAPH_ENTRY(context);
-    const Stream* stream = find_stream(handle);
+    LOWGRAPH_STREAM_ENTRY(handle);
+    Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult refused = guard_uncapturable(*stream); refused != CUDA_SUCCESS) return refused;
     *flags = stream->flags;
     return CUDA_SUCCESS;
 }
 
 LOWGRAPH_API CUresult cuStreamGetPriority(CUstream handle, int* priority) {
-    LOWGRAPH_ENTRY(context);
-    const Stream* stream = find_stream(handle);
+    LOWGRAPH_STREAM_ENTRY(handle);
+    Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult standing = standing_refusal(*stream); standing != CUDA_SUCCESS) return standing;
     *priority = stream->priority;
     return CUDA_SUCCESS;
 }
 
 LOWGRAPH_API CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
-    LOWGRAPH_ENTRY(context);
-    const Stream* stream = find_stream(handle);
+    LOWGRAPH_STREAM_ENTRY(handle);
+    Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult refused = guard_uncapturable(*stream); refused != CUDA_SUCCESS) return refused;
     *id = stream->id;
     return CUDA_SUCCESS;
 }
 
 LOWGRAPH_API CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
-    LOWGRAPH_ENTRY(context);
-    if (find_stream(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    LOWGRAPH_STREAM_ENTRY(handle);
+    Stream* stream = find_stream(handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *context = reinterpret_cast<CUcontext>(current_context());
+    if (const CUresult standing = standing_refusal(*stream); standing != CUDA_SUCCESS) return standing;
+    *context = reinterpret_cast<CUcontext>(any_context());
     return CUDA_SUCCESS;
 }
 
 // There are no green contexts here: the second answer is always null.
 LOWGRAPH_API CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
-    LOWGRAPH_ENTRY(context);
-    if (find_stream(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    LOWGRAPH_STREAM_ENTRY(handle);
+    Stream* stream = find_stream(handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult standing = standing_refusal(*stream); standing != CUDA_SUCCESS) return standing;
     if (context == nullptr || green == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *context = reinterpret_cast<CUcontext>(current_context());
+    *context = reinterpret_cast<CUcontext>(any_context());
     *green = nullptr;
     return CUDA_SUCCESS;
 }
 
 LOWGRAPH_API CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_STREAM_ENTRY(handle);
     if (find_stream(handle) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *device = 0;

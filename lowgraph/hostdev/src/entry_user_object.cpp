@@ -52,8 +52,11 @@ LOWGRAPH_API CUresult cuGraphReleaseUserObject(CUgraph hGraph, CUuserObject obje
     };
     auto& held = graph->user_objects;
     const auto owned = static_cast<unsigned>(std::count_if(held.begin(), held.end(), is_it));
-    if (owned < count) return CUDA_ERROR_INVALID_VALUE;
-    for (; count != 0; --count) held.erase(std::find_if(held.begin(), held.end(), is_it));
+    // The real driver ends the process here.
+    if (owned == 0) return CUDA_ERROR_INVALID_VALUE;
+    // What the graph does not hold is taken from the caller's own references.
+    if (count > owned) release_user_object(object, count - owned);
+    for (count = std::min(count, owned); count != 0; --count) held.erase(std::find_if(held.begin(), held.end(), is_it));
     entry.lock().unlock();
     call_user_destructors();
     return CUDA_SUCCESS;

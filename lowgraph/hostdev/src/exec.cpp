@@ -13,22 +13,10 @@ namespace lowgraph {
 namespace {
 
 using Execs = std::unordered_map<Exec*, std::unique_ptr<Exec>>;
-using Places = std::unordered_map<const Node*, ExecPlace>;
 
 Execs& execs() {
     static Execs* const instance = new Execs;
     return *instance;
-}
-
-// Adds the nodes of `graph` and of its child graphs to the map from nodes to places.
-void add_places(const Graph& graph, const std::vector<uint32_t>& above, Places& places) {
-    uint32_t place = 0;
-    for (const Node* node : topological_order(graph)) {
-        std::vector<uint32_t> path = above;
-        path.push_back(place++);
-        if (const auto* child = std::get_if<ChildWork>(&node->work)) add_places(*child->graph, path, places);
-        places[node] = {graph.uid, node->id, std::move(path)};
-    }
 }
 
 bool is_live(const Event* event) { return find_event(reinterpret_cast<CUevent>(const_cast<Event*>(event))); }
@@ -50,21 +38,28 @@ const Node* find_in_cycle(const Graph& graph) {
     return nullptr;
 }
 
-const Node* find_culprit(const Graph& graph) {
-    if (const Node* culprit = find_in_cycle(graph)) return culprit;
+// A copy can be illegal in a body for its pageable memory alone, which has a result of its own.
+Obstacle cannot_run(const Node* node) {
+    const bool copy = std::holds_alternative<CopyWork>(node->work);
+    return {node, copy ? CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED
+                       : CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED};
+}
+
+Obstacle find_obstacle(const Graph& graph) {
+    if (const Node* node = find_in_cycle(graph)) return {node, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE};
     for (const Node& node : graph.nodes) {
-        if (!can_run(node.work)) return &node;
+        if (!can_run(node.work)) return cannot_run(&node);
         if (const auto* child = std::get_if<ChildWork>(&node.work)) {
-            if (has_conditional_nodes(*child->graph)) return &node;
-            if (const Node* culprit = find_culprit(*child->graph)) return culprit;
+            if (has_conditional_nodes(*child->graph)) return cannot_run(&node);
+            if (const Obstacle inner = find_obstacle(*child->graph); inner.node) return inner;
         }
         if (const auto* conditional = std::get_if<ConditionalWork>(&node.work)) {
-            if (const Node* illegal = find_illegal(*conditional)) return illegal;
+            if (const Node* illegal = find_illegal(*conditional)) return cannot_run(illegal);
             for (const auto& body : conditional->bodies->graphs)
-                if (const Node* culprit = find_culprit(*body)) return culprit;
+                if (const Obstacle inner = find_obstacle(*body); inner.node) return inner;
         }
     }
-    return nullptr;
+    return {};
 }
 
 bool is_instantiated(const Graph& graph) {
@@ -75,21 +70,8 @@ bool is_instantiated(const Graph& graph) {
 // An executable that was made before the graph had memory nodes is in nobody's way.
 bool is_memory_taken(const Graph& graph) {
     return std::any_of(execs().begin(), execs().end(), [&graph](const auto& entry) {
-        return entry.second->source_uid == graph.uid && entry.second->holds_memory;
+        return entry.second->memory_uid == graph.uid && entry.second->holds_memory;
     });
-}
-
-void set_node(ExecImage& image, const std::vector<uint32_t>& path, size_t level, ExecNode&& changed) {
-    std::shared_ptr<const ExecNode>& slot = image.nodes[path[level]];
-    if (level + 1 == path.size()) {
-        slot = std::make_shared<ExecNode>(std::move(changed));
-        return;
-    }
-    auto inner = std::make_shared<ExecImage>(*slot->child);
-    set_node(*inner, path, level + 1, std::move(changed));
-    ExecNode outer = *slot;
-    outer.child = std::move(inner);
-    slot = std::make_shared<ExecNode>(std::move(outer));
 }
 
 template <typename Visit>
@@ -177,21 +159,26 @@ Exec* find_exec(CUgraphExec handle) {
     return found == execs().end() ? nullptr : found->first;
 }
 
-CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node** culprit) {
-    *culprit = find_culprit(graph);
-    if (*culprit) return CUDA_ERROR_INVALID_VALUE;
-    if (has_unused_condition(graph)) return CUDA_ERROR_INVALID_VALUE;
+CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, Obstacle* obstacle) {
+    if (!graph.inside.empty()) return CUDA_ERROR_NOT_SUPPORTED;
+    if (has_lost_body(graph)) return lost_body_error();
+    *obstacle = find_obstacle(graph);
+    if (obstacle->node) return CUDA_ERROR_INVALID_VALUE;
+    if (has_unused_condition(graph)) {
+        obstacle->result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     if (has_memory_nodes(graph) && is_memory_taken(graph)) return CUDA_ERROR_NOT_SUPPORTED;
     if (has_conditional_nodes(graph) && is_instantiated(graph)) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_unique<Exec>();
     made->flags = flags;
-    made->source_uid = graph.uid;
+    made->source_uid = made->memory_uid = graph.uid;
     made->holds_memory = has_memory_nodes(graph);
     for (const Node& node : graph.nodes)
         if (node.memory) node.memory->instantiated = true;
     made->image = make_image(graph);
     made->image->assigned = assigned_conditions(graph);
-    add_places(graph, {}, made->places);
+    add_places(graph, {}, *made);
     *exec = made.get();
     execs().emplace(*exec, std::move(made));
     return CUDA_SUCCESS;
@@ -225,22 +212,6 @@ CUresult run_image(const ExecImage& image) {
         if (code != CUDA_SUCCESS) return code;
     }
     return CUDA_SUCCESS;
-}
-
-const ExecNode* find_exec_node(const Exec& exec, const Node& node) {
-    const auto place = exec.places.find(&node);
-    if (place == exec.places.end() || place->second.graph_uid != node.graph->uid) return nullptr;
-    if (place->second.node_id != node.id) return nullptr;
-    const ExecImage* image = exec.image.get();
-    const std::vector<uint32_t>& path = place->second.path;
-    for (size_t level = 0; level + 1 < path.size(); ++level) image = image->nodes[path[level]]->child.get();
-    return image->nodes[path.back()].get();
-}
-
-void replace_exec_node(Exec& exec, const Node& node, ExecNode&& changed) {
-    // Only a launch in flight can hold the image too, and only one that big_lock let us queue.
-    if (exec.image.use_count() > 1) exec.image = std::make_shared<ExecImage>(*exec.image);
-    set_node(*exec.image, exec.places.at(&node).path, 0, std::move(changed));
 }
 
 }  // namespace lowgraph

@@ -24,7 +24,8 @@ struct ExecImage {
     mutable std::shared_ptr<const NodeOrder> order;
 };
 
-// Where a node is: its place in the image, then in the child graph's image that stands there ...
+// Where a node is: its place in the image, then in the child graph's image that stands there ...; behind a
+// conditional node's place comes the number of the body.
 struct ExecPlace {
     uint64_t graph_uid = 0, node_id = 0;  // tell a node from a later one at its address
     std::vector<uint32_t> path;
@@ -35,16 +36,23 @@ struct Exec {
     uint64_t flags = 0;
     uint64_t source_uid = 0;  // of the graph it was made from
     bool holds_memory = false;  // that graph had memory nodes then
+    uint64_t memory_uid = 0;    // of the graph whose memory nodes it has: an update changes it
     std::shared_ptr<ExecImage> image;  // changed in place only while no launch has it
     std::unordered_map<const Node*, ExecPlace> places;  // of the source graph's nodes
     Ticket last;  // its newest launch: launches of one executable run one after another
 };
 
+// What stands in the way of an instantiation.
+struct Obstacle {
+    const Node* node = nullptr;
+    CUgraphInstantiateResult result = CUDA_GRAPH_INSTANTIATE_ERROR;
+};
+
 Exec* find_exec(CUgraphExec handle);  // null: not a live executable
-// INVALID_VALUE with `culprit` set when a node cannot run, without one for a condition that no node
-// looks at; NOT_SUPPORTED for a second executable of a graph with memory or conditional nodes while
-// the first is there.
-CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, const Node** culprit);
+// INVALID_VALUE with the obstacle's node set when that cannot run, without one for a condition that no
+// node looks at; NOT_SUPPORTED for a body, and for a second executable of a graph with memory or
+// conditional nodes while the first is there.
+CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, Obstacle* obstacle);
 void destroy_exec(Exec& exec);  // launches in flight finish with their image
 void destroy_execs();           // context teardown
 
@@ -56,6 +64,8 @@ CUresult run_node(const ExecNode& node);
 CUresult run_shuffled(const ExecImage& image);  // run_image in shuffle mode
 
 // ---- One node of the next launches ----
+// Notes the places of the nodes of `graph`, of its child graphs and of its bodies; `above`: where it is.
+void add_places(const Graph& graph, const std::vector<uint32_t>& above, Exec& exec);
 const ExecNode* find_exec_node(const Exec& exec, const Node& node);  // null: not from its graph
 void replace_exec_node(Exec& exec, const Node& node, ExecNode&& changed);
 

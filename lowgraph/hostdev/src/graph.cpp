@@ -65,6 +65,13 @@ CUresult destroy_graph(Graph& graph) {
     return registry().owned.erase(&graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+void lose_graph(Graph& graph) {
+    if (registry().owned.erase(&graph)) return;
+    for (const Node& node : graph.nodes) registry().nodes.erase(&node);
+    graph.nodes.clear();
+    graph.lost = true;
+}
+
 void destroy_graphs() { registry().owned.clear(); }
 
 Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies) {

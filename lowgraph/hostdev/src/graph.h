@@ -14,6 +14,9 @@ Node* find_node(CUgraphNode handle);    // null: not a node of a live graph
 // INVALID_VALUE for a graph that a node or a capture owns.
 CUresult destroy_graph(Graph& graph);
 void destroy_graphs();  // context teardown
+// A capture into it failed, and the real driver frees it: an owned graph is destroyed; a body, which its
+// node still holds, is emptied and lost.
+void lose_graph(Graph& graph);
 
 // ---- Nodes and edges ----
 Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies);

@@ -51,7 +51,8 @@ void note_free_node(uint64_t address, uint64_t graph_uid) {
 
 bool may_free_in(uint64_t graph_uid, uint64_t address) {
     const std::shared_ptr<GraphMemory> memory = find_graph_memory(address);
-    if (!memory || (memory->home == graph_uid && memory->instantiated)) return false;
+    if (!memory) return false;
+    if (memory->home == graph_uid) return !memory->instantiated && memory->freed_in.empty();
     return std::none_of(memory->freed_in.begin(), memory->freed_in.end(),
                         [&](uint64_t uid) { return uid == graph_uid || uid == memory->home; });
 }

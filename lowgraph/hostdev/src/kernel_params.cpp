@@ -53,9 +53,10 @@ CUresult write_attribute(KernelWork& work, CUkernelNodeAttrID id, const CUkernel
     if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
         work.cooperative = value.cooperative != 0;
     } else if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-        const auto& size = value.clusterDim;
-        if (uint64_t{size.x} * size.y * size.z > max_cluster_blocks) return CUDA_ERROR_INVALID_VALUE;
-        work.cluster = {size.x, size.y, size.z};
+        KernelWork next = work;
+        next.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+        if (!cluster_fits(next)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        work.cluster = next.cluster;
     } else if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
         work.priority = value.priority;
     } else {

@@ -23,15 +23,6 @@ bool shared_fits(const Function& function, unsigned dynamic) {
     return uint64_t{statics} + dynamic <= default_shared_limit;
 }
 
-bool cluster_fits(const KernelWork& work) {
-    const Dim3& cluster = work.cluster;
-    if (cluster == Dim3{0, 0, 0}) return true;
-    if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0) return false;
-    if (volume(cluster) > max_cluster_blocks) return false;
-    return work.grid.x % cluster.x == 0 && work.grid.y % cluster.y == 0 &&
-           work.grid.z % cluster.z == 0;
-}
-
 // The packed buffer of `extra`: pairs of a key and its value, ended by CU_LAUNCH_PARAM_END.
 CUresult unpack_buffer(void** extra, std::vector<std::byte>* args) {
     const void* buffer = nullptr;
@@ -48,6 +39,15 @@ CUresult unpack_buffer(void** extra, std::vector<std::byte>* args) {
 }
 
 }  // namespace
+
+bool cluster_fits(const KernelWork& work) {
+    const Dim3& cluster = work.cluster;
+    if (cluster == Dim3{0, 0, 0}) return true;
+    if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0) return false;
+    if (volume(cluster) > max_cluster_blocks) return false;
+    return work.grid.x % cluster.x == 0 && work.grid.y % cluster.y == 0 &&
+           work.grid.z % cluster.z == 0;
+}
 
 CUresult check_launch(const KernelWork& work) {
     const Function& function = *work.function;

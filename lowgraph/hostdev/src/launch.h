@@ -9,6 +9,8 @@ namespace lowgraph {
 // once, 912 for a cluster that is too large or does not divide the grid.
 CUresult check_launch(const KernelWork& work);
 
+bool cluster_fits(const KernelWork& work);  // its cluster, to the limits and to its grid
+
 // Copies the argument values, given as `params` (one pointer each) or `extra` (one packed buffer).
 CUresult pack_arguments(const Function& function, void** params, void** extra,
                         std::vector<std::byte>* args);

@@ -36,7 +36,9 @@ bool remove_outside(RegionKind kind, uint64_t address) {
 }  // namespace
 
 CUresult register_host(uint64_t address, size_t bytes, unsigned flags) {
-    if (address == 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    Region region;
+    const bool ours = find_region(address, 1, &region) && region.kind == RegionKind::host;
+    if (address == 0 || bytes == 0 || ours) return CUDA_ERROR_INVALID_VALUE;
     return add_outside(RegionKind::registered, address, bytes, flags, "");
 }
 

@@ -115,6 +115,7 @@ struct Graph {
     uint64_t uid = 0;          // of the process: addresses are used again, uids are not
     uint64_t cloned_from = 0;  // uid of the graph that this is a clone of; its nodes kept their ids
     bool holds_memory = false;  // a memory node was added, or a free was refused: for good
+    bool lost = false;          // of a body: a capture into it failed
     std::vector<std::shared_ptr<UserObject>> user_objects;  // one entry a reference
     std::vector<std::shared_ptr<Condition>> conditions;     // made for it, with a node or not yet
     std::vector<uint64_t> inside;  // of a conditional node's body: uids of the graphs around it, outermost first
@@ -130,7 +131,8 @@ struct Capture {
     bool over = false;  // ended, or its origin destroyed; events that were recorded in it keep it
     std::unique_ptr<Graph> graph;
     Graph* into = nullptr;   // cuStreamBeginCaptureToGraph: the caller's graph, instead of `graph`
-    uint64_t first_id = 0;   // nodes from this id on were captured
+    std::vector<Node*> recorded;   // by calls on its streams; nodes added by hand need no joining
+    std::vector<Node*> let_go;     // ends that cuStreamUpdateCaptureDependencies took off their stream
     std::vector<Stream*> members;  // origin first, then streams that joined by an event wait
 };
 struct Stream {

@@ -105,12 +105,10 @@ CUresult read_wait(CUevent handle, Work* work) {
     return code;
 }
 
-// A graph with memory or conditional nodes can be no child and has no clone: its addresses and its
-// conditions are its own.
 CUresult read_child(CUgraph handle, Work* work) {
     const Graph* const graph = find_graph(handle);
     if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (has_memory_nodes(*graph) || has_conditional_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!may_be_copied(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
     *work = ChildWork{clone_graph(*graph)};
     return CUDA_SUCCESS;
 }

@@ -47,10 +47,10 @@ private:
         if (graph.nodes.size() != image_.nodes.size()) return differs(nullptr);
         const std::vector<uint32_t> exits = exits_of(image_);
         const std::vector<const Node*> new_exits = exits_of(graph);
-        for (size_t i = 0; i < new_exits.size(); ++i) {
-            if (i >= exits.size()) return differs(new_exits[i]);
-            pair(*new_exits[i], exits[i]);
-        }
+        if (new_exits.size() < exits.size()) return differs(nullptr);
+        const size_t extra = new_exits.size() - exits.size();
+        if (extra != 0) return differs(new_exits[extra - 1]);
+        for (size_t i = exits.size(); i-- > 0;) pair(*new_exits[i], exits[i]);
         while (!open_.empty()) {
             const Node* const node = open_.front();
             open_.pop_front();
@@ -100,13 +100,15 @@ Result compare(const KernelWork& now, const KernelWork& next) {
 Result compare(const CopyWork& now, const CopyWork& next) {
     if (now.dst_kind != next.dst_kind || now.src_kind != next.src_kind) return parameters;
     const bool rows = now.height != 1 || now.depth != 1 || next.height != 1 || next.depth != 1;
-    const bool same = now.width == next.width && now.height == next.height && now.depth == next.depth;
+    const bool same = now.width == next.width && now.height == next.height && now.depth == next.depth &&
+                      now.dst_pitch == next.dst_pitch && now.src_pitch == next.src_pitch;
     return rows && !same ? parameters : fits;
 }
 
 Result compare(const FillWork& now, const FillWork& next) {
     const bool rows = now.height != 1 || next.height != 1;
-    const bool same = now.width == next.width && now.height == next.height && now.element == next.element;
+    const bool same = now.width == next.width && now.height == next.height && now.element == next.element &&
+                      now.pitch == next.pitch;
     return rows && !same ? parameters : fits;
 }
 
@@ -117,7 +119,8 @@ Result compare(const AllocWork& now, const AllocWork& next) {
 
 // The handle is another one in every graph; type and size stay. The bodies are compared node by node.
 Result compare(const ConditionalWork& now, const ConditionalWork& next) {
-    return now.type == next.type && now.images.size() == next.bodies->graphs.size() ? fits : parameters;
+    const bool same = now.type == next.type && now.images.size() == next.bodies->graphs.size();
+    return same ? fits : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
 }
 
 template <typename Kind>
@@ -153,7 +156,9 @@ NewImage updated(const ExecImage& image, const Graph& graph) {
     const Pairing pairing(image, graph);
     NewImage made{std::make_shared<ExecImage>(image), pairing.outcome()};
     if (made.outcome.result != fits) return made;
-    for (const Node& node : graph.nodes) {
+    // The newest node first, which is the one told of where several differ.
+    for (auto spot = graph.nodes.rbegin(); spot != graph.nodes.rend(); ++spot) {
+        const Node& node = *spot;
         std::shared_ptr<const ExecNode>& slot = made.image->nodes[pairing.place_of(node)];
         const Result result = compare_work(slot->work, node.work);
         if (result != fits) return {nullptr, {result, &node, nullptr}};
@@ -189,6 +194,7 @@ UpdateOutcome update(Exec& exec, const Graph& graph) {
         made.image->user_objects = graph.user_objects;
         made.image->assigned = assigned_conditions(graph);
         exec.image = std::move(made.image);
+        exec.memory_uid = graph.uid;
     }
     return made.outcome;
 }

@@ -191,7 +191,7 @@ def test_an_update_to_another_type_or_size_is_refused(
     made = conditional.add(second, [], conditional.create_handle(second, 1), kind, bodies)
     kit.record(made.bodies[0], lambda s: kit.bump(s, 1, 1, count, 1))
     result = graph.update(executable, second)
-    assert (result.code, result.reason, result.node) == (910, "PARAMETERS_CHANGED", made.node)
+    assert (result.code, result.reason, result.node) == (910, "NOT_SUPPORTED", made.node)
     kit.run(executable)
     assert kit.read(count) == 4, "the old executable still launches"
 

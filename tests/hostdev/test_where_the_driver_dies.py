@@ -1,0 +1,78 @@
+"""Calls in which the real driver ends the process: the host device answers, and lives on.
+
+The recordings have the scenarios as `left_out`; docs/host-device.md lists the codes, which are this
+device's own choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cuda.bindings import driver as cu
+
+from lowgraph.driver import Device, conditional, gate, graph, stream
+from lowgraph.errors import DriverError
+from lowgraph.hostdev import control
+from tests.hostdev.graphs.conditional_kit import ConditionalKit
+from tests.support.rig import Rig
+from tests.traces.record import recordings
+from tests.traces.runner import run
+from tests.traces.world import module_image
+
+pytestmark = pytest.mark.host
+
+INVALID_VALUE, INVALID_CONTEXT, ILLEGAL_STATE, LOST_BODY = 1, 201, 401, 999
+# The call that says it, and the code, by the scenario's name.
+ANSWERS = {
+    "conditional capture: an allocation call while both are open": ("end s g", LOST_BODY),
+    "conditional capture: a wait for the body's stream": ("end s g", LOST_BODY),
+    "conditional capture: a wait in the body for an event of the parent": ("end s g", LOST_BODY),
+    "conditional capture: a body that is not joined": ("end s g", LOST_BODY),
+    "conditional capture: an illegal launch in the body": ("end s g", LOST_BODY),
+    "conditional tangle: the parent lost while a body records": ("end t", 901),
+    "conditional tangle: the graph destroyed while a body records": (
+        "graph_destroy g",
+        ILLEGAL_STATE,
+    ),
+    "capture into by two streams at once": ("begin_to t g a", ILLEGAL_STATE),
+    "user object: released by a graph that has none": ("graph_release g o", INVALID_VALUE),
+    "no context: add_kernel": ("@add_kernel n g", INVALID_CONTEXT),
+}
+LEFT_OUT = sorted({key for trace in recordings().values() for key, _ in trace.get("left_out", [])})
+
+
+@pytest.mark.parametrize("key", LEFT_OUT)
+def test_it_is_refused(device: Device, key: str) -> None:
+    step, code = ANSWERS[key.rpartition(" [")[0]]
+    calls = run(device, module_image(device), key)["calls"]
+    assert [call[1] for call in calls if call[0] == step] == [code]
+
+
+def test_a_graph_as_its_own_child(rig: Rig) -> None:
+    owner = int(gate.call(cu.cuGraphCreate, 0))
+    assert int(cu.cuGraphAddChildGraphNode(owner, [], 0, owner)[0]) == INVALID_VALUE
+    assert graph.count_nodes(owner) == 0
+    graph.destroy(owner)
+
+
+@pytest.fixture
+def kit(rig: Rig) -> Iterator[ConditionalKit]:
+    made = ConditionalKit(rig)
+    yield made
+    made.close()
+
+
+def test_a_lost_body_of_a_built_graph_cannot_be_instantiated(kit: ConditionalKit) -> None:
+    """Never recorded; the real driver holds the same freed body here."""
+    count, handle = kit.number(), conditional.create_handle(kit.graph, 1)
+    made = conditional.add(kit.graph, [], handle, "if")
+    conditional.begin_body(kit.inner, made.bodies[0])
+    kit.bump(kit.inner, 1, 1, count, 1)
+    assert int(cu.cuStreamSynchronize(kit.inner)[0]) == 900
+    with pytest.raises(DriverError):
+        stream.end_capture(kit.inner)
+    with pytest.raises(DriverError) as raised:
+        kit.ready()
+    assert raised.value.code == LOST_BODY
+    assert "the real driver would end the process here" in control.fault_text()
