@@ -10,6 +10,8 @@ from lowgraph.driver import Device, open_device
 from lowgraph.kernels import Library
 from tests.support.rig import Rig
 
+EXHAUSTIVE = "exhaustive"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -23,6 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=10_000,
         help="replays of the soak test (default: 10000)",
     )
+    parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="also what takes minutes: all seeded bugs under the checker, warnings of every C++ part",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects, so that it sees the mark given here
@@ -31,6 +38,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     on_host = config.getoption("--device") == "host"
     foreign = "gpu" if on_host else "host"
     skip = pytest.mark.skip(reason=f"for the {'GPU' if on_host else 'host device'} only")
+    if not config.getoption("--exhaustive"):
+        # Left out and not skipped: a run without them is a whole run.
+        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker(EXHAUSTIVE)])
+        items[:] = [item for item in items if not item.get_closest_marker(EXHAUSTIVE)]
     for item in items:
         marked = any(item.get_closest_marker(mark) for mark in ("host", "gpu", "both"))
         if not marked and "device" in getattr(item, "fixturenames", ()):

@@ -39,7 +39,7 @@ QUICK = {
     "streams_no_event",
     "hash_insert_table_full",
 }
-"""One of each kind that compiles quickly: all of them are for runs without `-m "not slow"`."""
+"""One of each kind that compiles quickly: all of them are for `--exhaustive`."""
 
 
 # ---- the table ----
@@ -98,7 +98,7 @@ def test_the_clean_scenario_is_right(
 MARKS = ("-DLOWGRAPH_MARK_GLOBAL=", "-DLOWGRAPH_MARK_SHARED=", "-DLOWGRAPH_MARK_BOUNDS(...)=")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.host
 def test_every_bug_compiles(tmp_path: Path) -> None:
     """Without making code, which takes ten times as long."""
@@ -143,7 +143,7 @@ def test_no_finding_without_a_bug(checker: None) -> None:
 @pytest.mark.timeout(1800)  # the first one waits for all
 @pytest.mark.parametrize(
     "judged",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in NAMES],
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in NAMES],
 )
 def test_the_checker_finds_it(verdicts: dict[str, Verdict], judged: str) -> None:
     verdict = verdicts[judged]

@@ -16,11 +16,6 @@ NO_RUNTIME, NOT_SUPPORTED = "cudaErrorSymbolNotFound", "CUDA_ERROR_NOT_SUPPORTED
 TOO_OLD = "requires CUDA 13"  # cuda-bindings 12.9
 
 
-def on_device_launch(core: Any) -> None:
-    builder = core.device.create_graph_builder().begin_building().end_building()
-    builder.complete(graph.GraphCompleteOptions(device_launch=True))
-
-
 def with_shared_event(core: Any) -> None:
     core.stream.record(options=cc.EventOptions(ipc_enabled=True))
 
@@ -53,7 +48,6 @@ def of_a_child_in_a_definition(core: Any) -> None:
         (lambda core: cc.ManagedMemoryResource(), f"not support managed|{TOO_OLD}"),
         (with_shared_event, "Failed to create CUDA event"),
         (with_shared_memory, NOT_SUPPORTED),
-        (on_device_launch, NOT_SUPPORTED),
         (of_a_child_in_a_definition, NOT_SUPPORTED),
     ],
 )

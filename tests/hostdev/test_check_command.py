@@ -109,7 +109,7 @@ def test_without_checks_an_endless_kernel_is_a_fault(kernel: str) -> None:
     assert f"endless.cu:{line}" in done.stderr
 
 
-@pytest.mark.parametrize("size", ["micro", pytest.param("nano", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", ["micro", pytest.param("nano", marks=pytest.mark.exhaustive)])
 def test_nothing_is_found_in_a_training_run(tmp_path: Path, size: str) -> None:
     """Eager, captured and evaluated: every kernel that the model uses, none of them reported."""
     done = run_check(tmp_path, CHECKS / "training.py", size, str(tmp_path))

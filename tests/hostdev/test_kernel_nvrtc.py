@@ -30,7 +30,7 @@ def test_kernels_compile_with_nvrtc(name: str) -> None:
 
 
 @pytest.mark.host
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_kernel_compiles_for_a_newer_architecture(tmp_path: Path) -> None:
     programs = Generator(np.random.default_rng(0))
     (tmp_path / "programs.cu").write_text(source_of([programs.program() for _ in range(9)]))

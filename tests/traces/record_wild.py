@@ -33,7 +33,9 @@ Calls = list[list[Any]]
 CHUNK = 50
 CHUNK_SECONDS = 60
 _TRYING = "trying "
-# A graph as a child of itself: driver 580.159 ends the process.
+# A graph as a child of itself: driver 580.159 ends the process. It is not made for the seeds from
+# here on; of those before, recorded with it, the sequences are missing that ended so.
+_SPARED = 600_000
 _FATAL = re.compile(r"@?add_child \w+ (\w+) \1\b")
 NOT_READY = 600  # whether work in flight is done is not the rules' business
 
@@ -56,7 +58,7 @@ def answers(
             code: int | str = "not made"
             extra = None
             try:
-                if not _FATAL.match(step):
+                if seed < _SPARED or not _FATAL.match(step):
                     code, extra = perform(world, step)
             except (KeyError, IndexError):
                 code = "missing"

@@ -8,6 +8,12 @@ _KIND = "out-of-bounds"
 
 BOUNDS = (
     Bug(
+        name="condition_second_flag",
+        file="conditional.cu", kernel="set_condition", kind="out-of-bounds", scenario="condition",
+        old="flag[0] != 0);", new="flag[1] != 0);", at=("cudaGraphSetConditional(handle, flag[1]",),
+        why="There is one flag, and the element behind it decides.",
+    ),
+    Bug(
         name="fill_no_guard",
         file="fill.cu", kernel="fill", kind=_KIND, scenario="fill",
         old="    if (i >= count) return;\n", new="",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from cuda.bindings import driver as cu
 
 from lowgraph import driver
 from lowgraph.ops.shapes import ceil_div
@@ -170,3 +171,25 @@ def two_replays(bench: Bench, fault: str) -> list[Check]:
         bench.order(main, side)
     bench.replay(use, main)
     return close(bench, sum=(total, _want(dy, x)))
+
+
+@scenario
+def condition(bench: Bench, fault: str) -> list[Check]:
+    """An IF node behind the kernel that sets its condition; its body fills 33 bytes."""
+    flag, out = bench.put(np.array([1], np.int32), "flag"), bench.put(np.zeros(33, np.uint8), "out")
+    set_condition = bench.kernel("conditional.cu", "set_condition")
+
+    def send() -> None:
+        graph = driver.stream.capture_graph(bench.stream)
+        assert graph is not None, "the bench records"
+        handle = driver.conditional.create_handle(graph, 0)
+        set_condition(bench.stream, 1, 1, handle, flag)
+        node = driver.conditional.add_to_capture(bench.stream, handle, "if")
+        fill = cu.CUDA_MEMSET_NODE_PARAMS()
+        fill.dst, fill.value, fill.elementSize, fill.width, fill.height = out.address, 7, 1, 33, 1
+        context = driver.gate.call(cu.cuCtxGetCurrent)
+        body = cu.CUgraph(node.bodies[0])
+        driver.gate.call(cu.cuGraphAddMemsetNode, body, None, 0, fill, context)
+
+    bench.replay(bench.record(send))
+    return [Check("out", bench.get(out), np.full(33, 7.0))]

@@ -211,6 +211,7 @@ def test_a_program_that_is_no_compiler_is_named(source: Path, cache: Path, progr
     assert not list(cache.rglob("libcuda.so.1"))
 
 
+@pytest.mark.exhaustive
 def test_no_part_has_a_warning(tmp_path: Path) -> None:
     flags = [*build.precompile(build.SOURCE_DIR, tmp_path), "-fsyntax-only", "-Werror"]
     compiler = find_compiler().command
