@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="also what takes minutes: all seeded bugs under the checker, warnings of every C++ part",
+        help="also what takes minutes: all seeded bugs checked, warnings of every C++ part",
     )
 
 
