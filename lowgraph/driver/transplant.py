@@ -76,7 +76,12 @@ def _copy_empty(_old: int, place: tuple[Any, ...]) -> Any:
 
 
 def _copy_child(old: int, place: tuple[Any, ...]) -> Any:
-    return gate.call(driver.cuGraphAddChildGraphNode, *place, node.child_graph(old))
+    # The graph inside of a child node is not taken as it is (801 on driver 580.159), a clone is.
+    clone = gate.call(driver.cuGraphClone, node.child_graph(old))
+    try:
+        return gate.call(driver.cuGraphAddChildGraphNode, *place, clone)
+    finally:
+        graph.destroy(int(clone))
 
 
 _COPIES: dict[str, Callable[[int, tuple[Any, ...]], Any]] = {

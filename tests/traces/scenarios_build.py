@@ -83,6 +83,13 @@ _CLONES = (
 )  # fmt: skip
 
 _MEMORY = (
+    ("an update to a graph whose memory another executable has", "graph_create g; "
+     "add_kernel a g; instantiate g x; add_alloc b g m a; instantiate g y; update x g; update y g"),
+    ("a cycle, and an executable has the memory", "graph_create g; add_kernel a g; "
+     "add_alloc b g m a; instantiate g x; add_kernel c g a; add_kernel d g c; edge g d c; "
+     "instantiate g y; exec_destroy x; instantiate g y"),
+    ("a refused free of memory whose graph is gone", "graph_create g; graph_create h; "
+     "add_kernel a g; add_alloc b h m; graph_destroy h; add_free c g m a; node_destroy a"),
     ("a graph that an executable has, without them then",
      "graph_create g; add_kernel a g; instantiate g x; add_alloc m g p a; instantiate g y; "
      "instantiate g z"),

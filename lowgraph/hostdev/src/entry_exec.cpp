@@ -150,6 +150,7 @@ LOWGRAPH_API CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGrap
     Exec* const exec = find_exec(hGraphExec);
     const Graph* const graph = find_graph(hGraph);
     if (exec == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (is_memory_taken(*graph, exec)) return CUDA_ERROR_NOT_SUPPORTED;  // with no result
     return fill_result(update(*exec, *graph), resultInfo);
 }
 

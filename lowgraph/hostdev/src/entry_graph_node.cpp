@@ -198,8 +198,11 @@ LOWGRAPH_API CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_A
 LOWGRAPH_API CUresult cuGraphAddMemFreeNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                             const CUgraphNode* dependencies, size_t count, CUdeviceptr dptr) {
     LOWGRAPH_ENTRY(context);
-    return add({phGraphNode, hGraph, dependencies, count},
-               [dptr](Work* work) { return read_free(dptr, work); });
+    return add({phGraphNode, hGraph, dependencies, count}, [&](Work* work) {
+        const CUresult code = read_free(dptr, work);
+        if (code != CUDA_SUCCESS) find_graph(hGraph)->holds_memory = true;  // as in check_free_node
+        return code;
+    });
 }
 
 LOWGRAPH_API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr* dptr_out) {

@@ -67,12 +67,6 @@ bool is_instantiated(const Graph& graph) {
                        [&graph](const auto& entry) { return entry.second->source_uid == graph.uid; });
 }
 
-// An executable that was made before the graph had memory nodes is in nobody's way.
-bool is_memory_taken(const Graph& graph) {
-    return std::any_of(execs().begin(), execs().end(), [&graph](const auto& entry) {
-        return entry.second->memory_uid == graph.uid && entry.second->holds_memory;
-    });
-}
 
 template <typename Visit>
 void for_each_node(const ExecImage& image, Visit visit) {
@@ -159,16 +153,25 @@ Exec* find_exec(CUgraphExec handle) {
     return found == execs().end() ? nullptr : found->first;
 }
 
+// An executable that was made before the graph had memory nodes is in nobody's way.
+bool is_memory_taken(const Graph& graph, const Exec* by_another) {
+    if (!has_memory_nodes(graph)) return false;
+    return std::any_of(execs().begin(), execs().end(), [&](const auto& entry) {
+        const Exec* const exec = entry.second.get();
+        return exec != by_another && exec->memory_uid == graph.uid && exec->holds_memory;
+    });
+}
+
 CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, Obstacle* obstacle) {
     if (!graph.inside.empty()) return CUDA_ERROR_NOT_SUPPORTED;
     if (has_lost_body(graph)) return lost_body_error();
+    if (is_memory_taken(graph, nullptr)) return CUDA_ERROR_NOT_SUPPORTED;  // of a cycle too
     *obstacle = find_obstacle(graph);
     if (obstacle->node) return CUDA_ERROR_INVALID_VALUE;
     if (has_unused_condition(graph)) {
         obstacle->result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (has_memory_nodes(graph) && is_memory_taken(graph)) return CUDA_ERROR_NOT_SUPPORTED;
     if (has_conditional_nodes(graph) && is_instantiated(graph)) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_unique<Exec>();
     made->flags = flags;

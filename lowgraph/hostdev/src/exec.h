@@ -53,6 +53,8 @@ Exec* find_exec(CUgraphExec handle);  // null: not a live executable
 // node looks at; NOT_SUPPORTED for a body, and for a second executable of a graph with memory or
 // conditional nodes while the first is there.
 CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, Obstacle* obstacle);
+// Whether memory of the graph's allocation nodes is an executable's, of another one than the given.
+bool is_memory_taken(const Graph& graph, const Exec* by_another);
 void destroy_exec(Exec& exec);  // launches in flight finish with their image
 void destroy_execs();           // context teardown
 
