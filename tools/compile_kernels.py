@@ -19,8 +19,11 @@ from lowgraph.driver import compiler
 from lowgraph.errors import BuildError, KernelSourceError
 from lowgraph.kernels import signature, source
 
-# Files that need a define, with the values to try: the presets' head sizes.
-DEFINES = {"attention.cu": [{"HEAD_SIZE": size} for size in ("16", "32")]}
+# Files that take a define, with the values to try: head sizes of the presets, widths.
+DEFINES = {
+    "attention.cu": [{"HEAD_SIZE": size} for size in ("16", "32")],
+    "conv1d.cu": [{"CONV_WIDTH": width} for width in ("1", "4", "8")],
+}
 
 
 def main() -> int:

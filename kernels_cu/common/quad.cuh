@@ -49,3 +49,15 @@ __device__ __forceinline__ float4 multiply_quad(float4 a, float4 b)
 {
     return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
 }
+
+// sum + a * b
+__device__ __forceinline__ float4 fma_quad(float4 a, float4 b, float4 sum)
+{
+    return make_float4(
+        fmaf(a.x, b.x, sum.x), fmaf(a.y, b.y, sum.y), fmaf(a.z, b.z, sum.z), fmaf(a.w, b.w, sum.w));
+}
+
+__device__ __forceinline__ float dot_quad(float4 a, float4 b)
+{
+    return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}

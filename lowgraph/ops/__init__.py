@@ -14,33 +14,41 @@ from __future__ import annotations
 from lowgraph.ops.adamw import AdamW
 from lowgraph.ops.attention import CausalAttention
 from lowgraph.ops.batch import BatchGather
+from lowgraph.ops.bce import BinaryCrossEntropy
 from lowgraph.ops.bias import Bias
 from lowgraph.ops.control import Control
 from lowgraph.ops.control_block import ControlBlock
+from lowgraph.ops.conv1d import CausalConv1d
 from lowgraph.ops.cross_entropy import CrossEntropy
 from lowgraph.ops.dropout import Dropout
 from lowgraph.ops.embedding import Embedding
 from lowgraph.ops.fill import Fill
+from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gelu import BiasGelu
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.residual import Residual
+from lowgraph.ops.ssd import Ssd
 
 __all__ = [
     "AdamW",
     "BatchGather",
     "Bias",
     "BiasGelu",
+    "BinaryCrossEntropy",
     "CausalAttention",
+    "CausalConv1d",
     "Control",
     "ControlBlock",
     "CrossEntropy",
     "Dropout",
     "Embedding",
     "Fill",
+    "GatedRmsNorm",
     "LayerNorm",
     "LossRing",
     "RandomState",
     "Residual",
+    "Ssd",
 ]

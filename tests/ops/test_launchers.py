@@ -12,6 +12,7 @@ from lowgraph import ops
 from lowgraph.driver import gate
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.ops.random_state import Draws
+from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
 from tests.support.rig import Rig
 
 B, T, C, V, HEADS = 2, 5, 8, 7, 2
@@ -110,6 +111,36 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     }
 
 
+def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return the launchers of a Mamba-2 block, alike."""
+    lib, s = rig.library, rig.stream
+    conv, norm = ops.CausalConv1d(lib), ops.GatedRmsNorm(lib)
+    bce, ssd, sizes = ops.BinaryCrossEntropy(lib), ops.Ssd(lib), SsdSizes(B, T, HEADS, C, 3)
+    x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
+    partial, flat = f(64, 5, C), f(40)
+    steps, head, big = (f(B, T, HEADS), f(HEADS), f(B, T, HEADS, C))
+    inputs = SsdInputs(big, steps, head, head, f(B, T, 3), f(B, T, 3), head)
+    grads = SsdInputs(*(f(*rig.get(buffer).shape) for buffer in inputs))
+    saved = SsdSaved(*(f(*shape) for shape in ssd.saved_shapes(sizes)))
+    space = SsdWorkspace(*(f(*shape) for shape in ssd.workspace_shapes(sizes)))
+    return {
+        "conv1d forward": (lambda: conv.forward(s, y, x, taps, weight, B, T, C), 1),
+        "conv1d backward": (
+            lambda: conv.backward(s, z, taps, weight, y, partial, y, x, taps, weight, B, T, C),
+            4,
+        ),
+        "gated forward": (lambda: norm.forward(s, y, row, x, z, weight, ROWS, C), 1),
+        "gated backward": (
+            lambda: norm.backward(s, y, z, weight, partial, x, x, x, weight, row, ROWS, C),
+            3,
+        ),
+        "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
+        "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
+        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 5),
+        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 5),
+    }
+
+
 @pytest.fixture
 def seen() -> Iterator[list[str]]:
     """Names of the driver calls made through the gate, once `gate.observer` is set to it."""
@@ -118,7 +149,7 @@ def seen() -> Iterator[list[str]]:
     gate.observer = None
 
 
-@pytest.mark.parametrize("make", [model_calls, run_calls])
+@pytest.mark.parametrize("make", [model_calls, run_calls, mamba_calls])
 def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
     """No allocation, copy or sync: any other driver call would break or slow a captured step."""
     for name, (call, launches) in make(rig, Buffers(rig)).items():
@@ -132,8 +163,9 @@ def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
 
 def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     f = Buffers(rig)
-    tested = " ".join([*model_calls(rig, f), *run_calls(rig, f)])
+    tested = " ".join([*model_calls(rig, f), *run_calls(rig, f), *mamba_calls(rig, f)])
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
+    words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers
         assert words.get(name, name.lower()) in tested, name

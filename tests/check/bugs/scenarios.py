@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.check.bugs import (  # noqa: F401  each enters its scenarios
     scenarios_elements,
     scenarios_layers,
+    scenarios_mamba,
     scenarios_nodes,
     scenarios_own,
     scenarios_products,

@@ -1,0 +1,77 @@
+// Binary cross-entropy of logits, mean over the elements, float32.
+//
+//   loss = average of max(x, 0) - x * target + log(1 + exp(-|x|))
+//   dlogits = (sigmoid(x) - target) * scale;  scale 1/count for the mean loss
+//
+// The exponent is never positive, so nothing overflows, and for a sure and right answer log1p keeps
+// the digits of a tiny loss.
+// Shapes: logits, dlogits, targets [count], targets in [0,1]; partial [blocks]; loss [1].
+
+#include "common/quad.cuh"     // quads
+#include "common/sigmoid.cuh"  // sigmoid_quad
+
+#define THREADS 64
+
+__device__ __forceinline__ float element_loss(float x, float target)
+{
+    return fmaxf(x, 0.0f) - x * target + log1pf(expf(-fabsf(x)));
+}
+
+// Adds up the block's 64 sums in thread order; the result is thread 0's.
+__device__ __forceinline__ double block_total(double sum, double* sums)
+{
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x > 0) return 0.0;
+    for (int t = 1; t < THREADS; t++) sum += sums[t];
+    return sum;
+}
+
+// Overwrites partial[block] with the sum of the losses of the block's elements.
+// Launch: block 64, grid `blocks`; each thread walks quads over the whole grid. Sums in double:
+// rounded once.
+extern "C" __global__ void __launch_bounds__(64) bce_partial(
+    float* __restrict__ partial, const float* __restrict__ logits,
+    const float* __restrict__ targets, long long count)
+{
+    __shared__ double sums[THREADS];
+    long long stride = (long long)gridDim.x * THREADS * 4;
+    double sum = 0.0;
+    for (long long i = ((long long)blockIdx.x * THREADS + threadIdx.x) * 4; i < count;
+         i += stride) {
+        int valid = quad_valid(i, count);
+        float4 x = load_quad(logits + i, valid), target = load_quad(targets + i, valid);
+        sum += element_loss(x.x, target.x);
+        if (valid > 1) sum += element_loss(x.y, target.y);
+        if (valid > 2) sum += element_loss(x.z, target.z);
+        if (valid > 3) sum += element_loss(x.w, target.w);
+    }
+    sum = block_total(sum, sums);
+    if (threadIdx.x == 0) partial[blockIdx.x] = (float)sum;
+}
+
+// Overwrites loss[0] with the sum of partial over count.
+// Launch: block 64, grid 1.
+extern "C" __global__ void __launch_bounds__(64) bce_final(
+    float* __restrict__ loss, const float* __restrict__ partial, int blocks, long long count)
+{
+    __shared__ double sums[THREADS];
+    double sum = 0.0;
+    for (int i = threadIdx.x; i < blocks; i += THREADS) sum += partial[i];
+    sum = block_total(sum, sums);
+    if (threadIdx.x == 0) loss[0] = (float)(sum / count);
+}
+
+// Overwrites dlogits; dlogits may be logits.
+// Launch: block 128, grid ceil(count/512); four elements a thread.
+extern "C" __global__ void __launch_bounds__(128) bce_backward(
+    float* dlogits, const float* logits, const float* __restrict__ targets, long long count,
+    float scale)
+{
+    long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4;
+    if (i >= count) return;
+    int valid = quad_valid(i, count);
+    float4 p = sigmoid_quad(load_quad(logits + i, valid)), y = load_quad(targets + i, valid);
+    p = make_float4(p.x - y.x, p.y - y.y, p.z - y.z, p.w - y.w);
+    store_quad(dlogits + i, multiply_quad(p, same_quad(scale)), valid);
+}

@@ -1,0 +1,62 @@
+"""Binary cross-entropy of logits (kernels_cu/bce.cu)."""
+
+from __future__ import annotations
+
+from lowgraph.kernels import Library
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+
+__all__ = ["BinaryCrossEntropy"]
+
+_ELEMENTS_A_BLOCK = 256
+_MOST_BLOCKS = 64
+
+
+class BinaryCrossEntropy:
+    """Average of log(1 + exp(x)) - x * target over `count` float32 logits; targets in [0,1]."""
+
+    def __init__(self, library: Library) -> None:
+        """Take the kernels from `library`."""
+        self._partial = library.kernel("bce.cu", "bce_partial")
+        self._final = library.kernel("bce.cu", "bce_final")
+        self._backward = library.kernel("bce.cu", "bce_backward")
+
+    @staticmethod
+    def partial_shape(count: int) -> tuple[int]:
+        """Return the shape of forward's float32 workspace; a function of count alone."""
+        return (min(_MOST_BLOCKS, ceil_div(count, _ELEMENTS_A_BLOCK)),)
+
+    def forward(
+        self,
+        stream: Stream,
+        loss: Pointer,
+        partial: Pointer,
+        logits: Pointer,
+        targets: Pointer,
+        count: int,
+    ) -> None:
+        """Overwrite loss[0] with the mean; two launches. partial: of `partial_shape(count)`.
+
+        count is at least 1, for the mean of nothing is no number.
+        """
+        check_sizes("BinaryCrossEntropy", least=1, count=count)
+        (blocks,) = self.partial_shape(count)
+        self._partial(stream, blocks, 64, partial, logits, targets, count)
+        self._final(stream, 1, 64, loss, partial, blocks, count)
+
+    def backward(
+        self,
+        stream: Stream,
+        dlogits: Pointer,
+        logits: Pointer,
+        targets: Pointer,
+        count: int,
+        scale: float,
+    ) -> None:
+        """Overwrite dlogits with (sigmoid(logit) - target) * scale; one launch.
+
+        scale: 1 / count for the mean. dlogits may be logits.
+        """
+        check_sizes("BinaryCrossEntropy", count=count)
+        if count:
+            grid = ceil_div(count, 4 * 128)
+            self._backward(stream, grid, 128, dlogits, logits, targets, count, scale)

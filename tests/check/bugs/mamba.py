@@ -1,0 +1,70 @@
+"""Seeded bugs in the kernels of a Mamba-2 block."""
+
+from __future__ import annotations
+
+from tests.check.bugs.bug import Bug
+
+MAMBA = (
+    Bug(
+        name="conv1d_before_the_first_step",
+        file="conv1d.cu", kernel="conv1d_forward", kind="out-of-bounds", scenario="conv1d",
+        old="return t >= 0 && t < T ?", new="return t < T ?", through=("load_quad",),
+        why="The first sequence's window reaches three steps back, in front of x.",
+    ),
+    Bug(
+        name="gated_norm_no_barrier",
+        file="gated_norm.cu", kernel="gated_norm_forward", kind="shared-race",
+        scenario="gated_norm",
+        old="    squares[me.slot][me.lane] = square;\n    __syncthreads();\n",
+        new="    squares[me.slot][me.lane] = square;\n",
+        at=("squares[me.slot][me.lane] = square;",
+            "for (int l = 0; l < ROW_LANES; l++) total += squares[me.slot][l];"),
+        why="The lanes of a row read one another's sums with no barrier in between.",
+    ),
+    Bug(
+        name="bce_one_sum_more",
+        file="bce.cu", kernel="bce_partial", kind="out-of-bounds", scenario="bce",
+        old="for (int t = 1; t < THREADS; t++) sum += sums[t];",
+        new="for (int t = 1; t <= THREADS; t++) sum += sums[t];",
+        why="Thread 0 reads one sum past the shared array of 64.",
+    ),
+    Bug(
+        name="ssd_scores_whole_chunks",
+        file="ssd.cu", kernel="ssd_scores", kind="out-of-bounds", scenario="ssd",
+        old="load_tile(c + origin, N, t, rows, n, valid);",
+        new="load_tile(c + origin, N, t, CHUNK, n, valid);",
+        through=("load_tile", "load_quad"),
+        why="The last chunk has 13 steps: rows of the next sequence are read, or past the end.",
+    ),
+    Bug(
+        name="ssd_output_no_barrier",
+        file="ssd.cu", kernel="ssd_output", kind="shared-race", scenario="ssd",
+        old="        mix[s][t] = weight * scores[k.scores * CHUNK * CHUNK + i];\n    }\n"
+            "    __syncthreads();\n",
+        new="        mix[s][t] = weight * scores[k.scores * CHUNK * CHUNK + i];\n    }\n",
+        at=("mix[s][t] = weight * scores[k.scores * CHUNK * CHUNK + i];",
+            "add_outer(sum, load_quad(&mix[s][t], 4)"),
+        through=("load_quad",),
+        why="A thread multiplies with weights of the chunk that another one is still to write.",
+    ),
+    Bug(
+        name="ssd_scan_one_chunk_late",
+        file="ssd_backward.cu", kernel="ssd_backward_scan", kind="out-of-bounds", scenario="ssd",
+        old="for (int chunk = chunks - 1; chunk >= 0;", new="for (int chunk = chunks; chunk >= 0;",
+        at=("float4 own = load_quad(at, valid);", "store_quad(at, after, valid);"),
+        through=("load_quad", "store_quad"),
+        why="The way back begins one chunk late: behind the last sequence's states there is none.",
+    ),
+    Bug(
+        name="ssd_head_no_barrier",
+        file="ssd_backward_head.cu", kernel="ssd_backward_head", kind="shared-race",
+        scenario="ssd",
+        old="        w.entered[r] = sum_lanes(w.parts[2], r);\n    }\n    __syncthreads();\n",
+        new="        w.entered[r] = sum_lanes(w.parts[2], r);\n    }\n",
+        at=("w.cross[r][s] = sum;", "w.entered[r] = sum_lanes(w.parts[2], r);",
+            "w.left[r] = sum_lanes(w.parts[1], r);",
+            "for (int t = r; t < rows; t++) da += w.cross[t][r] + w.entered[t];",
+            "for (int s = 0; s < r; s++) da += w.left[s];"),
+        why="A step's gradient reads the sums of other steps with no barrier after their writes.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lowgraph.errors import ConfigError
+from lowgraph.ops import GatedRmsNorm
+from tests.ops import twins_mamba as twins
+from tests.ops.compare import (
+    ROUNDOFF,
+    Array,
+    assert_close,
+    assert_same_bits,
+    in_place,
+    normal,
+    output,
+    wide,
+)
+from tests.support.rig import Rig
+
+EPSILON = 1e-5
+SIZES = [(1, 1), (1, 33), (31, 31), (65, 64), (257, 257)]
+# A row's sums have at most 257 terms, added in groups: a few dozen roundings each way.
+CLOSE = 64 * ROUNDOFF
+
+
+def run_backward(rig: Rig, arrays: tuple[Array, ...], rstd: Array) -> list[Array]:
+    """Run backward on dy, x, z, weight; return dx, dz, dweight."""
+    rows, channels = arrays[0].shape
+    grads = [output(rig, rows, channels), output(rig, rows, channels), output(rig, channels)]
+    partial = output(rig, *GatedRmsNorm.partial_shape(rows, channels), name="partial")
+    inputs = [rig.put(array) for array in (*arrays, rstd)]
+    GatedRmsNorm(rig.library).backward(rig.stream, *grads, partial, *inputs, rows, channels)
+    partial.get()
+    return [grad.get() for grad in grads]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("rows", "channels"), SIZES)
+def test_forward(rig: Rig, rows: int, channels: int, seed: int) -> None:
+    arrays = normal(seed, rows, channels), normal(5, rows, channels), normal(6, channels)
+    y, rstd = output(rig, rows, channels), output(rig, rows)
+    inputs = [rig.put(array) for array in arrays]
+    GatedRmsNorm(rig.library).forward(rig.stream, y, rstd, *inputs, rows, channels)
+    want = twins.gated_norm_forward(*wide(*arrays), EPSILON)
+    assert_close(y.get(), want[0], CLOSE, "y")
+    assert_close(rstd.get(), want[1], CLOSE, "rstd")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("rows", "channels"), SIZES)
+def test_backward(rig: Rig, rows: int, channels: int, seed: int) -> None:
+    x, z = normal(seed, rows, channels), normal(5, rows, channels)
+    arrays = normal(7, rows, channels), x, z, normal(6, channels)
+    _, rstd = twins.gated_norm_forward(*wide(*arrays[1:]), EPSILON)
+    grads = run_backward(rig, arrays, rstd.astype(np.float32))
+    want = twins.gated_norm_backward(*wide(*arrays), EPSILON)
+    for name, got, wanted in zip(("dx", "dz", "dweight"), grads, want, strict=True):
+        if channels == 1 and name != "dweight":
+            # y is weight or -weight whatever x is; what is left is the rounding of g * rstd
+            slope = np.abs(arrays[0] * arrays[3] * rstd[:, None] * np.maximum(1, np.abs(x * z)))
+            assert np.abs(got - wanted).max() <= 8 * ROUNDOFF * slope.max()
+        else:
+            assert_close(got, wanted, CLOSE, name)
+    for first, second in zip(
+        grads, run_backward(rig, arrays, rstd.astype(np.float32)), strict=True
+    ):
+        assert_same_bits(first, second)
+
+
+def test_backward_adds_where_asked_and_works_in_place(rig: Rig) -> None:
+    rows, channels = 33, 12
+    x, z, weight = normal(1, rows, channels), normal(2, rows, channels), normal(3, channels)
+    dy, before = normal(0, rows, channels), normal(4, channels)
+    _, rstd = twins.gated_norm_forward(*wide(x, z, weight), EPSILON)
+    dx, dz, dweight = in_place(rig, dy), output(rig, rows, channels), in_place(rig, before)
+    inputs = [rig.put(array) for array in (x, z, weight, rstd.astype(np.float32))]
+    partial = output(rig, *GatedRmsNorm.partial_shape(rows, channels))
+    GatedRmsNorm(rig.library).backward(
+        rig.stream, dx, dz, dweight, partial, dx, *inputs, rows, channels, accumulate=True
+    )
+    want = twins.gated_norm_backward(*wide(dy, x, z, weight), EPSILON)
+    assert_close(dx.get(), want[0], CLOSE, "dx")
+    assert_close(dz.get(), want[1], CLOSE, "dz")
+    assert_close(dweight.get(), before + want[2], CLOSE, "dweight")
+
+
+def test_no_rows_and_no_columns(rig: Rig) -> None:
+    empty = np.zeros((0, 8), np.float32)
+    grads = run_backward(rig, (empty, empty, empty, normal(0, 8)), np.zeros(0, np.float32))
+    assert not grads[2].any()
+    with pytest.raises(ConfigError, match="channels must be 1 to"):
+        GatedRmsNorm(rig.library).forward(rig.stream, 0, 0, 0, 0, 0, 1, 0)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lowgraph.errors import ConfigError
+from lowgraph.ops import Ssd
+from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from tests.ops import twins_mamba as twins
+from tests.ops.compare import ROUNDOFF, Array, assert_close, assert_same_bits, normal, output, wide
+from tests.support.rig import Rig
+
+SIZES = [
+    SsdSizes(1, 1, 1, 1, 1),
+    SsdSizes(2, 31, 3, 16, 8),
+    SsdSizes(1, 33, 1, 33, 17),
+    SsdSizes(2, 65, 3, 1, 17),
+    SsdSizes(3, 65, 3, 33, 8),
+    SsdSizes(1, 130, 2, 16, 33),
+    SsdSizes(1, 32, 3, 16, 1),
+]
+# A result sums up to 32 steps, P or N products of up to 33 terms, and the states of the chunks
+# before: a few hundred roundings. A decay is exp of the difference of two sums of size 32 dt A, so
+# the roundings of those count as well: some 30 times over where dt A is near 1.
+CLOSE = 256 * ROUNDOFF
+NAMES = ("dx", "draw", "ddt_bias", "da_log", "db", "dc", "dd")  # in the order of SsdInputs
+
+
+def make_inputs(seed: int, sizes: SsdSizes) -> list[Array]:
+    """Inputs in the order of SsdInputs."""
+    batch, length, heads, size, state = sizes
+    steps = (batch, length, state)
+    return [
+        normal(seed, batch, length, heads, size),
+        normal(seed + 10, batch, length, heads, mean=-1.0),
+        normal(seed + 20, heads),
+        normal(seed + 30, heads, scale=0.7),
+        normal(seed + 40, *steps),
+        normal(seed + 50, *steps),
+        normal(seed + 60, heads),
+    ]
+
+
+class Run:
+    """A layer on the device: forward at once, backward when asked."""
+
+    def __init__(self, rig: Rig, sizes: SsdSizes, arrays: list[Array]) -> None:
+        self.rig, self.sizes, self.arrays = rig, sizes, arrays
+        self.layer = Ssd(rig.library)
+        self.inputs = SsdInputs(*(rig.put(array) for array in arrays))
+        self.outputs = [output(rig, *shape) for shape in Ssd.saved_shapes(sizes)]
+        y = output(rig, *arrays[0].shape, name="y")
+        self.layer.forward(rig.stream, y, SsdSaved(*self.outputs), self.inputs, sizes)
+        self.y = y.get()
+        for saved in self.outputs:
+            assert not np.isnan(saved.get()).any()
+
+    def backward(self, dy: Array) -> list[Array]:
+        """Return the gradients in the order of SsdInputs."""
+        rig = self.rig
+        grads = [output(rig, *a.shape, name=n) for n, a in zip(NAMES, self.arrays, strict=True)]
+        space = [output(rig, *shape) for shape in Ssd.workspace_shapes(self.sizes)]
+        self.layer.backward(
+            rig.stream, SsdInputs(*grads), SsdWorkspace(*space), rig.put(dy), self.inputs,
+            SsdSaved(*self.outputs), self.sizes,
+        )  # fmt: skip
+        for work in space:
+            work.get()
+        return [grad.get() for grad in grads]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_forward_and_backward(rig: Rig, sizes: SsdSizes, seed: int) -> None:
+    arrays, dy = make_inputs(seed, sizes), normal(99, *make_inputs(seed, sizes)[0].shape)
+    run = Run(rig, sizes, arrays)
+    grads = run.backward(dy)
+    assert_close(run.y, twins.ssd_forward(*wide(*arrays)), CLOSE, "y")
+    want = twins.ssd_backward(*wide(dy, *arrays))
+    for name, got in zip(NAMES, grads, strict=True):
+        assert_close(got, want[name], CLOSE, name)
+    again = Run(rig, sizes, arrays)
+    assert_same_bits(run.y, again.y)
+    for first, second in zip(grads, again.backward(dy), strict=True):
+        assert_same_bits(first, second)
+
+
+@pytest.mark.parametrize("a_log", [-9.0, 4.0])
+def test_a_head_that_forgets_nothing_or_at_once(rig: Rig, a_log: float) -> None:
+    """In the second hardly anything decays into a later step: da_log is what is left of it.
+
+    A formula that subtracts equal terms of size 1 leaves their rounding there.
+    """
+    sizes = SsdSizes(1, 97, 1, 5, 6)
+    arrays = make_inputs(3, sizes)
+    arrays[3] = np.full(1, a_log, np.float32)
+    dy = normal(9, *arrays[0].shape)
+    run = Run(rig, sizes, arrays)
+    assert_close(run.y, twins.ssd_forward(*wide(*arrays)), CLOSE, "y")
+    want = twins.ssd_backward(*wide(dy, *arrays))
+    for name, got in zip(NAMES, run.backward(dy), strict=True):
+        assert_close(got, want[name], CLOSE, name)
+
+
+def test_the_step_size_far_from_zero(rig: Rig) -> None:
+    """Softplus of 100 is 100, and of -30 exp(-30): log(1 + exp) in float32 has neither."""
+    sizes = SsdSizes(1, 2, 1, 1, 1)
+    arrays = make_inputs(0, sizes)
+    arrays[1] = np.array([100.0, -30.0], np.float32).reshape(1, 2, 1)
+    arrays[2] = np.zeros(1, np.float32)
+    dt = Run(rig, sizes, arrays).outputs[0].get().ravel()
+    np.testing.assert_allclose(dt, [100.0, np.exp(-30.0)], rtol=4 * ROUNDOFF)
+
+
+def test_backward_adds_where_asked(rig: Rig) -> None:
+    sizes = SsdSizes(2, 33, 3, 4, 5)
+    arrays = make_inputs(0, sizes)
+    dy, before = normal(5, *arrays[0].shape), normal(6, 3)
+    run = Run(rig, sizes, arrays)
+    grads = [rig.put(before) if a.ndim == 1 else output(rig, *a.shape) for a in arrays]
+    space = [output(rig, *shape) for shape in Ssd.workspace_shapes(sizes)]
+    run.layer.backward(
+        rig.stream, SsdInputs(*grads), SsdWorkspace(*space), rig.put(dy), run.inputs,
+        SsdSaved(*run.outputs), sizes, accumulate=True,
+    )  # fmt: skip
+    want = twins.ssd_backward(*wide(dy, *arrays))
+    for name, grad, array in zip(NAMES, grads, arrays, strict=True):
+        if array.ndim == 1:
+            assert_close(rig.get(grad), before + want[name], CLOSE, name)
+        else:
+            assert_close(grad.get(), want[name], CLOSE, name)  # type: ignore[union-attr]
+
+
+def test_no_steps(rig: Rig) -> None:
+    sizes = SsdSizes(2, 0, 3, 4, 5)
+    arrays = make_inputs(0, sizes)
+    grads = Run(rig, sizes, arrays).backward(arrays[0])
+    assert not any(grad.any() for grad in grads)
+
+
+def test_a_head_needs_channels(rig: Rig) -> None:
+    nothing = SsdInputs(0, 0, 0, 0, 0, 0, 0)
+    with pytest.raises(ConfigError, match="head_size must be 1 to"):
+        Ssd(rig.library).forward(
+            rig.stream, 0, SsdSaved(0, 0, 0, 0), nothing, SsdSizes(1, 1, 1, 0, 1)
+        )
