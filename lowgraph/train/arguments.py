@@ -82,7 +82,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         "--resume",
         type=non_empty_path,
         metavar="DIR",
-        help="go on from the checkpoint in this folder",
+        help="go on from the newest checkpoint in this folder, or from this file",
     )
 
 
@@ -146,5 +146,15 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         help="draw train and held-out loss to this file",
     )
     group.add_argument(
-        "--checkpoint", type=non_empty_path, metavar="DIR", help="write a checkpoint to this folder"
+        "--checkpoint",
+        type=non_empty_path,
+        metavar="DIR",
+        help="write a checkpoint to this folder at the end; the one before is kept",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        type=int,
+        default=0,
+        metavar="N",
+        help="and every N steps on the way (default: 0, at the end only)",
     )

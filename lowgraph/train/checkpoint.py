@@ -1,109 +1,102 @@
-"""Checkpoints: parameters and both moments by name in one safetensors file, the rest as metadata.
+"""A folder of checkpoints: the newest, and the one before it.
 
-A folder holds one file, replaced whole: it is written beside the old one and renamed, so that a
-reader sees the old run or the new one and never half of either.
+A checkpoint is written beside them under a temporary name and flushed; then the newest is renamed
+to the one before, the new one to the newest, and the folder is flushed. Whenever the writer is
+killed, one of the two is there and whole: `find` takes the one before when there is no newest.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from lowgraph.errors import ConfigError
-from lowgraph.models.presets import CharLMConfig
-from lowgraph.train.files import replace_file
-from lowgraph.train.plan import Plan, Schedule
+from lowgraph.memory import counted
+from lowgraph.train.checkpoint_format import Checkpoint, Cursor, decode, encode
+from lowgraph.train.files import remove_leftovers, replace_file
 
-__all__ = ["FILE_NAME", "Checkpoint", "read", "write"]
+__all__ = ["FILE_NAME", "PREVIOUS_NAME", "Checkpoint", "Cursor", "find", "prepare", "read", "write"]
 
 FILE_NAME = "checkpoint.safetensors"
-_FORMAT = 1
-_GROUPS = ("parameters", "moment1", "moment2")
-Tensors = dict[str, npt.NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A run as it stood after `step` steps.
-
-    step is also the data cursor: a batch is drawn from the plan's seed and the step number.
-    data_sha256: of the text. parameters, moment1, moment2: tensors by name.
-    """
-
-    plan: Plan
-    step: int
-    data_sha256: str
-    parameters: Tensors
-    moment1: Tensors
-    moment2: Tensors
+PREVIOUS_NAME = "previous.safetensors"
+_DAMAGED_NAME = "damaged.safetensors"
+_OTHER = {FILE_NAME: PREVIOUS_NAME, PREVIOUS_NAME: FILE_NAME}
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> Path:
     """Write into a folder, made if needed; returns the file. Raises ConfigError if it cannot."""
-    tensors = {
-        f"{group}/{name}": np.ascontiguousarray(value)
-        for group in _GROUPS
-        for name, value in getattr(checkpoint, group).items()
-    }
-    about = {
-        "format": _FORMAT,
-        "plan": asdict(checkpoint.plan),
-        "step": checkpoint.step,
-        "data_sha256": checkpoint.data_sha256,
-    }
-    image = save(tensors, metadata={"lowgraph": json.dumps(about)})
     target = folder / FILE_NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        replace_file(target, image)
+        replace_file(target, encode(checkpoint), keep_as=folder / PREVIOUS_NAME)
     except OSError as error:
         raise ConfigError(f"--checkpoint {target}: {error.strerror or error}") from error
     return target
 
 
-def read(folder: Path) -> Checkpoint:
-    """Read a folder's checkpoint; ConfigError when there is none or it is damaged."""
-    file = folder / FILE_NAME
-    if not os.path.isfile(file):  # where a folder may not be entered, Path.is_file raises
-        raise ConfigError(f"--resume {folder}: there is no {FILE_NAME} in it")
+def prepare(folder: Path) -> list[str]:
+    """Make a folder ready for a run's first write; returns lines that say what was done.
+
+    What killed writers left is removed. A newest that is not readable is moved aside: the first
+    write would make it the one before, in the place of one that may be whole.
+    Raises ConfigError if it cannot.
+    """
+    newest, aside = folder / FILE_NAME, folder / _DAMAGED_NAME
+    done = []
     try:
-        with safe_open(str(file), framework="numpy") as opened:
-            about = json.loads((opened.metadata() or {})["lowgraph"])
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        return _assemble(about, tensors)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"--resume {file}: not a lowgraph checkpoint, or damaged: {error}"
-        ) from error
+        if not os.path.isdir(folder):
+            return []
+        done += [f"removed {name}, left by a killed run" for name in remove_leftovers(newest)]
+        if os.path.isfile(newest) and not _is_whole(newest):
+            os.replace(newest, aside)
+            done.append(f"{FILE_NAME} is not readable; moved to {_DAMAGED_NAME}")
+    except OSError as error:
+        raise ConfigError(f"--checkpoint {folder}: {error.strerror or error}") from error
+    return done
 
 
-def _assemble(about: dict[str, Any], tensors: Tensors) -> Checkpoint:
-    if about["format"] != _FORMAT:
-        raise ValueError(f"format {about['format']}, this version reads {_FORMAT}")
-    groups: dict[str, Tensors] = {group: {} for group in _GROUPS}
-    for name, value in tensors.items():
-        group, _, tensor = name.partition("/")
-        if value.dtype != np.float32:
-            raise ValueError(f"{name} holds {value.dtype}, not float32")
-        groups[group][tensor] = value
-    plan = dict(about["plan"])
-    plan["shape"] = CharLMConfig(**plan["shape"])
-    plan["schedule"] = _schedule(plan["schedule"])
-    return Checkpoint(Plan(**plan), int(about["step"]), about["data_sha256"], **groups)
+def find(path: Path) -> Path:
+    """The file to resume from: `path` itself, or of a folder the newest that is there.
+
+    Raises ConfigError when there is none.
+    """
+    # Where a folder may not be entered, Path.is_file raises.
+    for file in (path, path / FILE_NAME, path / PREVIOUS_NAME):
+        if os.path.isfile(file):
+            return file
+    raise ConfigError(f"--resume {path}: there is no {FILE_NAME} in it")
 
 
-def _schedule(values: dict[str, Any]) -> Schedule:
-    schedule = Schedule(**values)
-    for field in fields(Schedule):
-        value = getattr(schedule, field.name)
-        if type(value) is not int and (field.type == "int" or type(value) is not float):
-            raise ValueError(f"{field.name} is {value!r}, not a number of the right kind")
-    return schedule
+def read(path: Path) -> Checkpoint:
+    """Read a file, or a folder's newest checkpoint.
+
+    A damaged one is a ConfigError that names what else there is: a kill does not damage one, so
+    that something else went wrong, and going back by some steps is for people to decide.
+    """
+    file = find(path)
+    try:
+        return decode(file)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; {_what_else(file)}") from error
+
+
+def _what_else(damaged: Path) -> str:
+    again = "begin again without --resume"
+    other = damaged.with_name(_OTHER.get(damaged.name, FILE_NAME))
+    if not os.path.isfile(other):
+        return f"there is no {other.name} beside it; {again}"
+    try:
+        step = decode(other).step
+    except ConfigError:
+        return f"{other} cannot be read either; {again}"
+    return (
+        f"{other} is whole, with {counted(step, 'step')} done: go on from it with --resume {other}"
+    )
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        decode(file)
+    except ConfigError:
+        return False
+    return True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.presets import MODELS, find_preset
 
-__all__ = ["MAX_LOG_EVERY", "TrainConfig"]
+__all__ = ["MAX_LOG_EVERY", "TrainConfig", "check_warmup", "flag"]
 
 MAX_LOG_EVERY = 1_000_000
 _FLOAT32_MAX = 3.4e38
@@ -35,9 +35,13 @@ class TrainConfig:
     heldout_batches: fixed batches of an evaluation.
     graph: record the step as one CUDA graph.
     sample: bytes to generate at the end; `temperature` divides the logits.
-    json, plot: files to write; checkpoint: a folder to write; resume: a folder to go on from.
+    json, plot: files to write.
+    checkpoint: a folder to write to, at the end and each `checkpoint_every` steps (0: at the end
+        only). resume: a folder, or one file of it, to go on from.
 
-    Raises ConfigError, naming the flag, on a value that no run can have.
+    A resumed run may change what snapshot.MAY_CHANGE names.
+
+    Raises ConfigError, naming the flag, on a value or a combination that no run can have.
     """
 
     device: str = "auto"
@@ -59,9 +63,11 @@ class TrainConfig:
     json: Path | None = None
     plot: Path | None = None
     checkpoint: Path | None = None
+    checkpoint_every: int = 0
     resume: Path | None = None
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         self._check_names()
         for label in ("steps", "batch", "log_every", "heldout_batches"):
             _at_least(label, getattr(self, label), 1)
@@ -70,13 +76,24 @@ class TrainConfig:
                 f"--log-every must be at most {MAX_LOG_EVERY}, got {self.log_every}: the losses of "
                 "the steps between two readings wait in pinned memory"
             )
-        for label in ("warmup", "eval_every", "sample", "seed"):
+        for label in ("warmup", "eval_every", "sample", "seed", "checkpoint_every"):
             _at_least(label, getattr(self, label), 0)
         for label in ("learning_rate", "temperature"):
             _above_zero(label, getattr(self, label))
         if self.weight_decay is not None and not 0.0 <= self.weight_decay <= 1.0:
             raise ConfigError(f"--weight-decay must be from 0 to 1, got {self.weight_decay}")
+        if self.steps is not None and self.warmup is not None:
+            check_warmup(self.warmup, self.steps)
         self._check_outputs()
+
+    def _check_kinds(self) -> None:
+        """A program's `steps=1e3`, unlike the command line's, has met no parser yet."""
+        for field in fields(self):
+            kind, value = str(field.type).removesuffix(" | None"), getattr(self, field.name)
+            fits = type(value) is int if kind == "int" else isinstance(value, (int, float))
+            if kind in ("int", "float") and value is not None and not fits:
+                wanted = "a whole number" if kind == "int" else "a number"
+                raise ConfigError(f"{flag(field.name)} must be {wanted}, got {value!r}")
 
     def _check_names(self) -> None:
         if self.model not in MODELS:
@@ -88,23 +105,31 @@ class TrainConfig:
         for label in ("seed", "steps"):  # 64-bit integers on the device
             value = getattr(self, label)
             if value is not None and value >= 2**63:
-                raise ConfigError(f"{_flag(label)} must be below 2**63, got {value}")
+                raise ConfigError(f"{flag(label)} must be below 2**63, got {value}")
 
     def _check_outputs(self) -> None:
         """A run of hours must not find out at its end that its folder is not there."""
-        named = [path for path in (self.data, self.json, self.plot) if path is not None]
-        if len({os.path.realpath(path) for path in named}) < len(named):
-            raise ConfigError("--data, --json and --plot must be different files")
+        for last in ("checkpoint", "resume"):  # which may be one folder
+            labels = ("data", "json", "plot", last)
+            paths = [getattr(self, label) for label in labels]
+            named = [os.path.realpath(path) for path in paths if path is not None]
+            if len(set(named)) < len(named):
+                raise ConfigError(f"--data, --json, --plot and --{last} must be different paths")
         for label in ("json", "plot"):
             path = getattr(self, label)
             if path is not None:
                 if os.path.isdir(path):
-                    raise ConfigError(f"{_flag(label)} {path} is a folder; give a file name")
+                    raise ConfigError(f"{flag(label)} {path} is a folder; give a file name")
                 _check_folder(label, path, path.absolute().parent)
         if self.checkpoint is not None:
             folder = self.checkpoint.absolute()
             nearest = next(part for part in (folder, *folder.parents) if os.path.exists(part))
             _check_folder("checkpoint", self.checkpoint, nearest)
+        elif self.checkpoint_every:
+            raise ConfigError(
+                f"--checkpoint-every {self.checkpoint_every} has nowhere to write; give "
+                "--checkpoint DIR too"
+            )
 
 
 def _check_folder(label: str, path: Path, folder: Path) -> None:
@@ -112,14 +137,20 @@ def _check_folder(label: str, path: Path, folder: Path) -> None:
     # os.path's questions answer False where Path's raise: below a folder that may not be entered.
     if not os.path.isdir(folder):
         state = "is not a folder" if os.path.exists(folder) else "is not there"
-        raise ConfigError(f"{_flag(label)} {path}: {folder} {state}")
+        raise ConfigError(f"{flag(label)} {path}: {folder} {state}")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{_flag(label)} {path}: {folder} may not be written")
+        raise ConfigError(f"{flag(label)} {path}: {folder} may not be written")
 
 
-def _flag(label: str) -> str:
+def flag(label: str) -> str:
     """The command-line spelling of a field."""
-    return "--" + {"learning_rate": "lr"}.get(label, label).replace("_", "-")
+    return "--" + {"learning_rate": "lr", "graph": "no_graph"}.get(label, label).replace("_", "-")
+
+
+def check_warmup(warmup: int, steps: int) -> None:
+    """Raise ConfigError for a warm-up that the run never leaves."""
+    if warmup > steps:
+        raise ConfigError(f"--warmup {warmup} is longer than the run of {steps} steps")
 
 
 def _is_cuda_index(device: str) -> bool:
@@ -129,11 +160,11 @@ def _is_cuda_index(device: str) -> bool:
 
 def _at_least(label: str, value: int | None, low: int) -> None:
     if value is not None and value < low:
-        raise ConfigError(f"{_flag(label)} must be at least {low}, got {value}")
+        raise ConfigError(f"{flag(label)} must be at least {low}, got {value}")
 
 
 def _above_zero(label: str, value: float | None) -> None:
     if value is not None and not (value > 0.0 and math.isfinite(value)):
-        raise ConfigError(f"{_flag(label)} must be a finite number above 0, got {value}")
+        raise ConfigError(f"{flag(label)} must be a finite number above 0, got {value}")
     if value is not None and value > _FLOAT32_MAX:
-        raise ConfigError(f"{_flag(label)} must be at most {_FLOAT32_MAX} (float32), got {value}")
+        raise ConfigError(f"{flag(label)} must be at most {_FLOAT32_MAX} (float32), got {value}")

@@ -7,15 +7,16 @@ from types import TracebackType
 
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError, LowgraphError
-from lowgraph.train.checkpoint import Checkpoint
+from lowgraph.train.checkpoint import Checkpoint, Cursor
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus
 from lowgraph.train.interrupt import StopRequest
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan
+from lowgraph.train.snapshot import refuse_changes, snapshot
 from lowgraph.train.step_log import Lap
 
-__all__ = ["Trainer"]
+__all__ = ["Trainer", "check_resume"]
 
 # The first step primes, the second records and replays; from the third on a step is one replay.
 _WARM_STEPS = 2
@@ -27,7 +28,9 @@ class Trainer:
     config, plan: what is asked for, and the same complete. resume: the checkpoint to go on from.
     on_lap: told each lap of the trainer, in order, once its losses are read; of the laps that are
         read after a Ctrl-C only the last. on_heldout: told the loss of each evaluation on the way.
-    Raises ConfigError when the text is too short or is not the resumed run's.
+    on_checkpoint: called after each `config.checkpoint_every` steps but the last, to write
+        `checkpoint()`.
+    Raises ConfigError when the text is too short, or the run is not the resumed one (check_resume).
 
     Attributes
     ----------
@@ -47,17 +50,22 @@ class Trainer:
         resume: Checkpoint | None = None,
         on_lap: Callable[[Trainer, Lap], None] = lambda trainer, lap: None,
         on_heldout: Callable[[Trainer, float], None] = lambda trainer, loss: None,
+        on_checkpoint: Callable[[Trainer], None] = lambda trainer: None,
     ) -> None:
         plan.check_text(corpus)
+        if resume is not None:
+            check_resume(resume, config, plan, corpus)
         self.config = config
         self.plan = plan
         self.losses: list[float] = []
         self.heldout: list[tuple[int, float]] = []
         self.interrupted = False
-        self.first_step = self.step = _resumed_step(plan, corpus, resume)
-        self._data_sha256 = corpus.sha256
+        self.first_step = self.step = 0 if resume is None else resume.step
+        self._device = device
+        self._corpus = corpus
         self._on_lap = on_lap
         self._on_heldout = on_heldout
+        self._on_checkpoint = on_checkpoint
         self._stop = StopRequest()
         self._steady_steps = 0
         self._steady_ms = 0.0
@@ -81,10 +89,7 @@ class Trainer:
                 self._read(log.lap(self.step))
                 if self.interrupted:
                     break
-                if self._is_evaluation(end):
-                    self._read(*log.finish())
-                    self._on_heldout(self, self.evaluate())
-                    log.begin(self.step)
+                self._pause_at(end)
         self._read(*log.finish())
 
     def evaluate(self) -> float:
@@ -96,7 +101,13 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """The run as it stands. Waits for the steps issued so far."""
-        return Checkpoint(self.plan, self.step, self._data_sha256, **self.parts.tensors())
+        step, seed = self.parts.clock()
+        if step != self.step:  # else the file would name a step whose tensors it does not hold
+            raise LowgraphError(f"{self.step} steps were issued, the device counts {step}")
+        cursor = Cursor(step, seed, self._corpus.sha256, self._corpus.nbytes)
+        known = {**self.plan.values(), "device": self._device.spec}
+        asked = snapshot(self.config, known)
+        return Checkpoint(self.plan, asked, cursor, **self.parts.tensors())
 
     @property
     def step_ms(self) -> float | None:
@@ -131,7 +142,8 @@ class Trainer:
         """Step numbers at which a lap ends: after the warm steps, at each cadence, at the end."""
         end, steps = self.first_step, self.plan.schedule.steps
         warm = end + _WARM_STEPS
-        cadences = [every for every in (self.plan.log_every, self.config.eval_every) if every]
+        asked = (self.plan.log_every, self.config.eval_every, self.config.checkpoint_every)
+        cadences = [every for every in asked if every]
         while end < steps:
             following = [end - end % every + every for every in cadences]
             end = min(steps, *following, *([warm] if end < warm else []))
@@ -154,24 +166,36 @@ class Trainer:
             if not self._stop.made or lap.last == self.step:
                 self._on_lap(self, lap)
 
-    def _is_evaluation(self, step: int) -> bool:
-        """Whether to evaluate here; the end of the run has an evaluation of its own."""
-        every = self.config.eval_every
-        return every > 0 and step % every == 0 and step < self.plan.schedule.steps
+    def _pause_at(self, step: int) -> None:
+        """Write and evaluate where it is time to; the end of the run has both of its own."""
+        if step == self.plan.schedule.steps:
+            return
+        writes = _is_due(step, self.config.checkpoint_every)
+        evaluates = _is_due(step, self.config.eval_every)
+        if writes or evaluates:
+            self._read(*self.parts.log.finish())
+            if writes:
+                self._on_checkpoint(self)
+            if evaluates:
+                self._on_heldout(self, self.evaluate())
+            self.parts.log.begin(self.step)
 
 
-def _resumed_step(plan: Plan, corpus: Corpus, resume: Checkpoint | None) -> int:
-    """Steps done already. Raises ConfigError when the run cannot go on from there."""
-    if resume is None:
-        return 0
-    if resume.data_sha256 != corpus.sha256:
+def _is_due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def check_resume(resume: Checkpoint, config: TrainConfig, plan: Plan, corpus: Corpus) -> None:
+    """Raise ConfigError, saying what differs, when the run cannot go on from `resume`."""
+    refuse_changes(resume.config, snapshot(config, plan.values()))
+    if resume.cursor.data_sha256 != corpus.sha256:
         raise ConfigError(
-            f"the text is not the resumed run's: sha256 {corpus.sha256}, the checkpoint has "
-            f"{resume.data_sha256}; give the same --data"
+            f"the text is not the resumed run's: {corpus.nbytes} bytes of sha256 {corpus.sha256}, "
+            f"the checkpoint has {resume.cursor.data_bytes} of {resume.cursor.data_sha256}; give "
+            "the same --data"
         )
     if resume.step >= plan.schedule.steps:
         raise ConfigError(
             f"the checkpoint has {resume.step} steps done; --steps {plan.schedule.steps} leaves "
             "none: give more --steps"
         )
-    return resume.step

@@ -13,10 +13,11 @@ from lowgraph.blas import Blas
 from lowgraph.capture import GraphStep
 from lowgraph.driver import Device
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, upload
+from lowgraph.memory import PersistentPool, download, upload
 from lowgraph.models import CharLM
 from lowgraph.models.charlm import load_arena, save_arena
 from lowgraph.models.parameters import initial_values
+from lowgraph.ops.control import read_control
 from lowgraph.optim import AdamW
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.data import Corpus
@@ -64,6 +65,11 @@ class Parts:
             "moment1": save_arena(self.optimizer.moment1, self.stream),
             "moment2": save_arena(self.optimizer.moment2, self.stream),
         }
+
+    def clock(self) -> tuple[int, int]:
+        """Steps done and seed, as the control block on the device has them. Waits for the steps."""
+        block = read_control(download(self.control, self.stream))
+        return block["step"], block["seed"]
 
     def close(self) -> None:
         """Wait for the device and free everything. Idempotent."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from lowgraph.errors import ConfigError
 from lowgraph.models.presets import CharLMConfig, find_preset
 from lowgraph.ops.control import control_bytes, new_control
-from lowgraph.train.config import MAX_LOG_EVERY, TrainConfig
+from lowgraph.train.config import MAX_LOG_EVERY, TrainConfig, check_warmup
 from lowgraph.train.data import Corpus, check_length
+from lowgraph.train.snapshot import refuse_changes, settings
 
 __all__ = ["Plan", "Schedule", "make_plan"]
 
@@ -68,6 +69,24 @@ class Plan:
     schedule: Schedule
     log_every: int
 
+    def values(self) -> dict[str, Any]:
+        """Its settings by name, the schedule's among them, the shape as a dict."""
+        own = {"preset": self.preset, "shape": asdict(self.shape), "log_every": self.log_every}
+        return {**asdict(self.schedule), **own}
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Plan:
+        """The plan that has these `values`.
+
+        Raises KeyError, TypeError, ValueError or ConfigError for values that make none.
+        """
+        schedule = {field.name: values[field.name] for field in fields(Schedule)}
+        shape = CharLMConfig(**values["shape"])
+        plan = cls(values["preset"], shape, Schedule(**schedule), values["log_every"])
+        for part in (plan, plan.schedule, plan.shape):
+            _check_kinds(part)
+        return plan
+
     def check_text(self, corpus: Corpus) -> None:
         """Raise ConfigError for a text shorter than one batch, or than one held-out window."""
         check_length(corpus, self.shape.context, self.schedule.batch)
@@ -96,33 +115,26 @@ def make_plan(config: TrainConfig, default_preset: str, resumed: Plan | None = N
 
 
 def _continued(config: TrainConfig, resumed: Plan) -> Plan:
-    kept = resumed.schedule
-    _refuse_change("--preset", config.preset, resumed.preset)
-    _refuse_change("--batch", config.batch, kept.batch)
-    _refuse_change("--seed", config.seed, kept.seed)
-    _refuse_change("--lr", config.learning_rate, kept.learning_rate)
-    _refuse_change("--warmup", config.warmup, kept.warmup)
-    _refuse_change("--weight-decay", config.weight_decay, kept.weight_decay)
-    steps = _or(config.steps, kept.steps)
-    schedule = Schedule(**{**vars(kept), "steps": steps})
+    refuse_changes(resumed.values(), settings(config))
+    steps = _or(config.steps, resumed.schedule.steps)
+    schedule = replace(resumed.schedule, steps=steps)
     log_every = _or(config.log_every, _laps(steps))
     return _checked(Plan(resumed.preset, resumed.shape, schedule, log_every))
 
 
 def _checked(plan: Plan) -> Plan:
-    schedule = plan.schedule
-    if schedule.warmup > schedule.steps:
-        raise ConfigError(
-            f"--warmup {schedule.warmup} is longer than the run of {schedule.steps} steps"
-        )
+    check_warmup(plan.schedule.warmup, plan.schedule.steps)
     return plan
 
 
-def _refuse_change(flag: str, given: object, kept: object) -> None:
-    if given is not None and given != kept:
-        raise ConfigError(
-            f"{flag} {given} differs from the resumed run's {kept}; leave the flag out"
-        )
+def _check_kinds(part: Plan | Schedule | CharLMConfig) -> None:
+    """Raise ValueError for a number of another kind: JSON has no types to have checked it by."""
+    kinds = {"int": int, "float": float, "str": str}
+    for field in fields(part):
+        value, kind = getattr(part, field.name), kinds.get(str(field.type))
+        whole_for_float = kind is float and type(value) is int
+        if kind is not None and type(value) is not kind and not whole_for_float:
+            raise ValueError(f"{field.name} is {value!r}, which is no {kind.__name__}")
 
 
 def _laps(steps: int) -> int:

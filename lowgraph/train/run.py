@@ -12,10 +12,11 @@ from lowgraph.memory import counted, readable
 from lowgraph.train import checkpoint, plot
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus, bigram_cross_entropy, read_corpus
-from lowgraph.train.loop import Trainer
+from lowgraph.train.loop import Trainer, check_resume
 from lowgraph.train.plan import make_plan
 from lowgraph.train.result import Result, write_json
 from lowgraph.train.sampling import generate
+from lowgraph.train.start import prepare_outputs, resume_from, what_is_not_the_same
 from lowgraph.train.step_log import Lap
 
 __all__ = ["run"]
@@ -41,26 +42,34 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     """
     if config.plot is not None:
         plot.require(config.plot)
-    resume = None if config.resume is None else checkpoint.read(config.resume)
+    notes: list[str] = []  # said once the device is, whose line is the first
+    resume = None if config.resume is None else resume_from(config.resume, notes.append)
     corpus = read_corpus(config.data)
     begun = None if resume is None else resume.plan
     if config.preset is not None or begun is not None:
         # The size does not depend on the device: refuse before it is opened, or even built.
-        make_plan(config, "", begun).check_text(corpus)
+        early = make_plan(config, "", begun)
+        early.check_text(corpus)
+        if resume is not None:
+            check_resume(resume, config, early, corpus)
+    prepare_outputs(config, notes.append)
     device = open_device(config.device)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     plan = make_plan(config, device.default_preset, begun)
+    if resume is not None:
+        notes += what_is_not_the_same(resume, plan, device)
+    for note in notes:
+        say(note)
     progress = _Progress(say)
     with Trainer(
         device, config, plan, corpus,
         resume=resume, on_lap=progress.lap, on_heldout=progress.heldout,
+        on_checkpoint=progress.checkpoint,
     ) as trainer:  # fmt: skip
         result = _begin(trainer, device, corpus)
         _say_header(result, trainer, corpus, say)
         trainer.train()
-        if config.checkpoint is not None:  # first of all: a Ctrl-C from here on ends the run
-            written = checkpoint.write(config.checkpoint, trainer.checkpoint())
-            say(f"checkpoint: step {trainer.step} in {written}")
+        progress.checkpoint(trainer)  # first of all: a Ctrl-C from here on ends the run
         trainer.evaluate()
         _conclude(result, trainer)
         _say_end(result, trainer, say)
@@ -71,7 +80,7 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
 
 
 class _Progress:
-    """Says a line a lap and one an evaluation; before the first what became of the graph."""
+    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -93,6 +102,13 @@ class _Progress:
     def heldout(self, trainer: Trainer, loss: float) -> None:
         """Say the held-out loss of an evaluation on the way; the end's has a line of its own."""
         self._say(f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}")
+
+    def checkpoint(self, trainer: Trainer) -> None:
+        """Write one, if the run has a folder for it."""
+        folder = trainer.config.checkpoint
+        if folder is not None:
+            written = checkpoint.write(folder, trainer.checkpoint())
+            self._say(f"checkpoint: step {trainer.step} in {written}")
 
 
 def _graph_line(trainer: Trainer) -> str:

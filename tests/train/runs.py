@@ -13,13 +13,16 @@ import numpy as np
 
 from lowgraph.driver import Device
 from lowgraph.models import CharLMConfig
+from lowgraph.models.parameters import parameter_specs
+from lowgraph.train.checkpoint import Checkpoint, Cursor
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus, read_corpus
 from lowgraph.train.loop import Trainer
 from lowgraph.train.plan import Plan, Schedule
+from lowgraph.train.snapshot import snapshot
 
-__all__ = ["EXAMPLE", "ROOT", "SHAPE", "environment", "example", "micro_corpus", "micro_plan",
-           "trained"]  # fmt: skip
+__all__ = ["EXAMPLE", "ROOT", "SHAPE", "environment", "example", "filled_checkpoint",
+           "micro_corpus", "micro_plan", "trained"]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "train_small.py"
@@ -47,6 +50,19 @@ def trained(device: Device, corpus: Corpus, plan: Plan, **flags: Any) -> Trainer
     trainer = Trainer(device, TrainConfig(heldout_batches=4, **flags), plan, corpus)
     trainer.train()
     return trainer
+
+
+def filled_checkpoint(step: int, shape: CharLMConfig = SHAPE) -> Checkpoint:
+    """One whose tensors say which step they are of: each element is `step` + 0, 1/4 or 1/2."""
+    plan = replace(micro_plan(), shape=shape)
+    groups = {}
+    for number, group in enumerate(("parameters", "moment1", "moment2")):
+        value = np.float32(step + number / 4)
+        groups[group] = {
+            spec.name: np.full(spec.shape, value) for spec in parameter_specs(plan.shape)
+        }
+    cursor = Cursor(step, plan.schedule.seed, "ab" * 32, 2000)
+    return Checkpoint(plan, snapshot(TrainConfig(), plan.values()), cursor, **groups)
 
 
 def environment(**changes: str) -> dict[str, str]:

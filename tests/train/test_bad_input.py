@@ -11,8 +11,8 @@ import pytest
 from lowgraph.cli import NOBODY_READS
 from lowgraph.driver.selection import probe
 from lowgraph.errors import ConfigError
-from lowgraph.train import plot
-from tests.train.runs import EXAMPLE, environment, example
+from lowgraph.train import checkpoint, plot
+from tests.train.runs import EXAMPLE, environment, example, filled_checkpoint
 
 
 def _refused(*flags: str, said: str, **variables: str) -> None:
@@ -48,6 +48,25 @@ def test_a_text_shorter_than_one_batch(tmp_path: Path) -> None:
     text.write_bytes(b"x" * 300)
     _refused("--data", str(text), said="are shorter than one batch")
     assert list(tmp_path.iterdir()) == [text]
+
+
+def test_a_damaged_checkpoint(tmp_path: Path) -> None:
+    for step in (1, 2):
+        file = checkpoint.write(tmp_path, filled_checkpoint(step))
+    file.write_bytes(file.read_bytes()[:-1])
+    before = sorted(tmp_path.iterdir())
+    remedy = f"with 1 step done: go on from it with --resume {tmp_path}/previous.safetensors"
+    _refused("--resume", str(tmp_path), "--checkpoint", str(tmp_path), said=remedy)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_resume_with_another_setting(tmp_path: Path) -> None:
+    checkpoint.write(tmp_path, filled_checkpoint(1))
+    _refused(
+        "--resume", str(tmp_path), "--seed", "6",
+        said="--preset nano differs from the resumed run's micro; --seed 6 differs from the "
+        "resumed run's 5; leave the flag out",
+    )  # fmt: skip
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:

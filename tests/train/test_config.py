@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +33,13 @@ from lowgraph.train.config import TrainConfig
         (["--steps", str(2**63)], f"--steps must be below 2**63, got {2**63}"),
         (["--lr", "1e300"], "--lr must be at most 3.4e+38 (float32), got 1e+300"),
         (["--data", ""], "argument --data: the path is empty"),
-        (["--json", "a.png", "--plot", "./a.png"], "must be different files"),
-        (["--data", "text", "--json", "text"], "must be different files"),
+        (["--json", "a.png", "--plot", "./a.png"], "must be different paths"),
+        (["--data", "text", "--json", "text"], "must be different paths"),
+        (["--checkpoint", "out", "--json", "out"], "must be different paths"),
+        (["--resume", "f", "--plot", "f"], "and --resume must be different paths"),
+        (["--steps", "5", "--warmup", "6"], "--warmup 6 is longer than the run of 5 steps"),
+        (["--checkpoint-every", "-1"], "--checkpoint-every must be at least 0, got -1"),
+        (["--checkpoint-every", "5"], "5 has nowhere to write; give --checkpoint DIR too"),
         (
             ["--json", "/no/such/folder/f.json"],
             "--json /no/such/folder/f.json: /no/such/folder is not there",
@@ -53,10 +60,25 @@ def test_bad_flags_are_refused_in_one_line(flags: list[str], said: str) -> None:
 
 def test_flags_reach_the_config() -> None:
     given = arguments.parse(
-        ["--device", "host", "--preset", "tiny", "--steps", "7", "--no-graph", "--lr", "0.5"]
-    )
+        ["--device", "host", "--preset", "tiny", "--steps", "7", "--no-graph", "--lr", "0.5",
+         "--checkpoint", "out", "--checkpoint-every", "3"]
+    )  # fmt: skip
     assert (given.device, given.preset, given.steps) == ("host", "tiny", 7)
     assert (given.graph, given.learning_rate) == (False, 0.5)
+    assert (given.checkpoint, given.checkpoint_every) == (Path("out"), 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"steps": 1e3}, "--steps must be a whole number, got 1000.0"),
+        ({"batch": True}, "--batch must be a whole number, got True"),
+        ({"learning_rate": "0.1"}, "--lr must be a number, got '0.1'"),
+    ],
+)
+def test_a_program_that_passes_another_kind_is_told(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(said)}$"):
+        TrainConfig(**values)
 
 
 def test_no_flags_are_the_defaults_of_the_dataclass() -> None:

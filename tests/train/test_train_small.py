@@ -67,12 +67,29 @@ def test_a_run_writes_all_it_is_asked_for(spec: str, text: Path, tmp_path: Path)
 def test_a_checkpoint_is_resumed_by_the_command(spec: str, text: Path, tmp_path: Path) -> None:
     common = ["--device", spec, "--preset", "nano", "--data", str(text)]
     folder, figures = tmp_path / "ckpt", tmp_path / "f.json"
-    first = example(*common, "--steps", "3", "--checkpoint", str(folder))
+    newest, previous = folder / "checkpoint.safetensors", folder / "previous.safetensors"
+    into = ["--checkpoint", str(folder), "--checkpoint-every", "2"]
+    first = example(*common, "--steps", "3", *into)
     assert first.returncode == 0, first.stderr
-    second = example(*common, "--steps", "6", "--resume", str(folder), "--json", str(figures))
+    assert [line for line in first.stdout.splitlines() if line.startswith("checkpoint: ")] == [
+        f"checkpoint: step 2 in {newest}", f"checkpoint: step 3 in {newest}",
+    ]  # fmt: skip
+    # What a writer killed between its two renames leaves.
+    newest.rename(previous)
+    (folder / ".checkpoint.safetensors.abcd1234").write_bytes(b"half")
+    second = example(
+        *common, "--steps", "6", "--resume", str(folder), "--json", str(figures), *into
+    )
     assert second.returncode == 0, second.stderr
+    assert second.stdout.splitlines()[1:5] == [
+        f"resume: 3 steps done, from {previous}",
+        "resume: it is the one before; a killed writer left no checkpoint.safetensors",
+        "checkpoint: removed .checkpoint.safetensors.abcd1234, left by a killed run",
+        "resume: begun with --steps 3; 6 stretches the learning-rate schedule from here on",
+    ]
     found = json.loads(figures.read_text())
     assert (found["steps"], found["resumed_from"], len(found["losses"])) == (6, 3, 3)
+    assert sorted(path.name for path in folder.iterdir()) == [newest.name, previous.name]
 
 
 def test_no_graph_launches_every_kernel(spec: str, text: Path, tmp_path: Path) -> None:

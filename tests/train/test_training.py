@@ -15,11 +15,9 @@ from lowgraph.capture import Phase
 from lowgraph.driver import Device
 from lowgraph.driver import stream as driver_stream
 from lowgraph.errors import ConfigError
-from lowgraph.train import checkpoint
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus
 from lowgraph.train.loop import Trainer
-from lowgraph.train.plan import make_plan
 from lowgraph.train.step import TrainingStep
 from tests.train.runs import micro_corpus, micro_plan, trained
 
@@ -194,40 +192,6 @@ def test_next_logits_are_those_of_a_window(device: Device, corpus: Corpus) -> No
         np.testing.assert_array_equal(trainer.parts.inference.next_logits(tokens, 7), first)
         tokens[7] = 99
         assert (trainer.parts.inference.next_logits(tokens, 7) != first).any()
-
-
-def test_a_resumed_run_goes_on_exactly(device: Device, corpus: Corpus, tmp_path: Path) -> None:
-    whole_losses, whole = _run(device, corpus)
-    plan = micro_plan()
-    with Trainer(device, TrainConfig(), plan, corpus) as trainer:
-        trainer.parts.log.begin(0)
-        for _ in range(5):
-            trainer.parts.graph_step()
-        trainer.step = 5
-        checkpoint.write(tmp_path, trainer.checkpoint())
-    found = checkpoint.read(tmp_path)
-    resumed_plan = make_plan(TrainConfig(log_every=4), "nano", found.plan)
-    with Trainer(device, TrainConfig(), resumed_plan, corpus, resume=found) as trainer:
-        trainer.train()
-        assert (trainer.first_step, trainer.step) == (5, 12)
-        assert trainer.losses == whole_losses[5:]
-        _assert_same(trainer.parts.tensors(), whole)
-
-
-def test_a_resume_that_cannot_go_on_is_refused(
-    device: Device, corpus: Corpus, tmp_path: Path
-) -> None:
-    plan = micro_plan(steps=3)
-    with trained(device, corpus, plan) as trainer:
-        found = trainer.checkpoint()
-    with pytest.raises(ConfigError, match="3 steps done; --steps 3 leaves none"):
-        Trainer(device, TrainConfig(), plan, corpus, resume=found)
-    (tmp_path / "other.txt").write_bytes(b"other text " * 100)
-    from lowgraph.train.data import read_corpus
-
-    other = read_corpus(tmp_path / "other.txt")
-    with pytest.raises(ConfigError, match="the text is not the resumed run's"):
-        Trainer(device, TrainConfig(), micro_plan(), other, resume=found)
 
 
 @pytest.mark.parametrize("phase", [Phase.PRIMING, Phase.CAPTURING])

@@ -1,0 +1,54 @@
+"""What comes before a run: the checkpoint it goes on from, and room for its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lowgraph.driver import Device
+from lowgraph.errors import ConfigError
+from lowgraph.memory import counted
+from lowgraph.train import checkpoint
+from lowgraph.train.checkpoint import Checkpoint
+from lowgraph.train.config import TrainConfig
+from lowgraph.train.files import remove_leftovers
+from lowgraph.train.plan import Plan
+
+__all__ = ["prepare_outputs", "resume_from", "what_is_not_the_same"]
+
+Say = Callable[[str], None]
+
+
+def resume_from(path: Path, say: Say) -> Checkpoint:
+    """Read the checkpoint that a folder or a file has, and say which. Raises ConfigError."""
+    file = checkpoint.find(path)
+    found = checkpoint.read(file)
+    say(f"resume: {counted(found.step, 'step')} done, from {file}")
+    if file != path and file.name == checkpoint.PREVIOUS_NAME:
+        say(f"resume: it is the one before; a killed writer left no {checkpoint.FILE_NAME}")
+    return found
+
+
+def what_is_not_the_same(resume: Checkpoint, plan: Plan, device: Device) -> Iterator[str]:
+    """What keeps a resumed run from being, bit for bit, what it would have been uninterrupted."""
+    was, steps = resume.config["device"], resume.plan.schedule.steps
+    if was != device.spec:
+        yield f"resume: begun on {was}; the bits of another device differ"
+    if steps != plan.schedule.steps:
+        yield (
+            f"resume: begun with --steps {steps}; {plan.schedule.steps} stretches the learning-rate"
+            " schedule from here on"
+        )
+
+
+def prepare_outputs(config: TrainConfig, say: Say) -> None:
+    """Remove what killed runs left; the outputs themselves stay until there are new ones."""
+    if config.checkpoint is not None:
+        for line in checkpoint.prepare(config.checkpoint):
+            say(f"checkpoint: {line}")
+    for label, path in (("--json", config.json), ("--plot", config.plot)):
+        try:
+            for name in [] if path is None else remove_leftovers(path):
+                say(f"{label[2:]}: removed {name}, left by a killed run")
+        except OSError as error:
+            raise ConfigError(f"{label} {path}: {error.strerror or error}") from error
