@@ -147,17 +147,21 @@ CUresult run(const RecordWork& work) {
 
 CUresult run(const WaitWork&) { return CUDA_SUCCESS; }  // the wait is the op's dependency
 
+// Launches that nothing orders may free before they allocate, and find what they did not leave. A
+// call that is wrong in the order of issue was refused then; to this a driver says nothing, and the
+// checker that it is a race.
 CUresult run(const AllocWork& work) {
     const CUresult code = commit(work.address);
     if (checking()) race_allocated(work.address, work.bytes);
-    return code == CUDA_SUCCESS ? code
-                                : fail(code, "memory for a stream-ordered allocation is used up");
+    return code != CUDA_ERROR_OUT_OF_MEMORY
+               ? CUDA_SUCCESS
+               : fail(code, "memory for a stream-ordered allocation is used up");
 }
 
 CUresult run(const FreeWork& work) {
     if (checking()) race_freed(work.address);
-    const CUresult code = release(work.address);
-    return code == CUDA_SUCCESS ? code : fail(code, "a stream-ordered free found its memory freed");
+    release(work.address);
+    return CUDA_SUCCESS;
 }
 
 CUresult run(const ChildWork&) {
