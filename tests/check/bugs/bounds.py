@@ -207,7 +207,7 @@ BOUNDS = (
         old="for (int i = 0; i < SIDE && m0 + row + i < m; i++) {",
         new="for (int i = 0; i < SIDE && m0 + row + i <= m; i++) {",
         at=("VECTOR for (int j = 0; j < SIDE; j++) to[j] = sum[i][j];",
-            "to[j] = accumulate ? to[j] + sum[i][j] : sum[i][j];"),
+            "to[j] = accumulate ? widened(to[j]) + sum[i][j] : sum[i][j];"),
         why="The edge tile writes row m, one row past the end of out.",
     ),
     Bug(
