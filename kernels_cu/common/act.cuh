@@ -5,7 +5,7 @@
 // whatever act_t is: the residual stream and its gradient, statistics of rows, parameters, their
 // gradients, and every sum. That is the split of torch.autocast.
 // A bfloat16 number is widened as it is read, which is exact, and a result is rounded once, to
-// nearest even, as it is written. Quads of both types are moved by the same calls (common/quad.cuh);
+// nearest even, as it is written. Quads of both types are moved by the calls of common/quad.cuh;
 // four bfloat16 numbers are 8 bytes.
 #pragma once
 

@@ -16,6 +16,7 @@ from lowgraph.ops.attention import CausalAttention
 from lowgraph.ops.batch import BatchGather
 from lowgraph.ops.bce import BinaryCrossEntropy
 from lowgraph.ops.bias import Bias
+from lowgraph.ops.cast import Cast
 from lowgraph.ops.control import Control
 from lowgraph.ops.control_block import ControlBlock
 from lowgraph.ops.conv1d import CausalConv1d
@@ -37,6 +38,7 @@ __all__ = [
     "Bias",
     "BiasGelu",
     "BinaryCrossEntropy",
+    "Cast",
     "CausalAttention",
     "CausalConv1d",
     "Control",

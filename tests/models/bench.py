@@ -14,6 +14,7 @@ from lowgraph.memory import PersistentPool, Slice, download, upload
 from lowgraph.models import CharLM, CharLMConfig
 from lowgraph.models.model import save_arena
 from lowgraph.optim import AdamW
+from lowgraph.precision import Precision
 from lowgraph.train.plan import Schedule
 from tests.support.rig import Rig
 
@@ -26,12 +27,23 @@ Weights = dict[str, npt.NDArray[np.float32]]
 class Bench:
     """Pool, GEMM, model and optimizer for one configuration."""
 
-    def __init__(self, rig: Rig, config: CharLMConfig, weights: Weights) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        config: CharLMConfig,
+        weights: Weights,
+        precision: Precision = Precision.FP32,
+    ) -> None:
         self.rig = rig
         self.pool = PersistentPool(rig.device)
         self.blas = Blas(rig.device, rig.library, rig.stream, self.pool)
         self.model = CharLM(
-            config, library=rig.library, blas=self.blas, pool=self.pool, stream=rig.stream
+            config,
+            library=rig.library,
+            blas=self.blas,
+            pool=self.pool,
+            stream=rig.stream,
+            precision=precision,
         )
         self.model.load_state(weights, rig.stream)
         self.optimizer = AdamW(
@@ -71,6 +83,7 @@ class Bench:
                 self.clock.advance(self.rig.stream, control)
                 loss = self.pass_over(self.put("tokens", tokens), self.put("targets", targets))
                 self.optimizer.step(self.rig.stream, control)
+                self.model.refresh_shadow(self.rig.stream)
                 losses.append(float(download(loss, self.rig.stream)[0]))
         self.pool.give_back(control)
         return losses
