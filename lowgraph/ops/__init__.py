@@ -11,6 +11,7 @@ recorded step reads and the host writes between replays.
 
 from __future__ import annotations
 
+from lowgraph.ops.accumulate import Accumulate
 from lowgraph.ops.adamw import AdamW
 from lowgraph.ops.attention import CausalAttention
 from lowgraph.ops.batch import BatchGather
@@ -26,6 +27,7 @@ from lowgraph.ops.embedding import Embedding
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gelu import BiasGelu
+from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
@@ -33,6 +35,7 @@ from lowgraph.ops.residual import Residual
 from lowgraph.ops.ssd import Ssd
 
 __all__ = [
+    "Accumulate",
     "AdamW",
     "BatchGather",
     "Bias",
@@ -48,6 +51,7 @@ __all__ = [
     "Embedding",
     "Fill",
     "GatedRmsNorm",
+    "GradientNorm",
     "LayerNorm",
     "LossRing",
     "RandomState",

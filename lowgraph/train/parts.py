@@ -18,7 +18,7 @@ from lowgraph.models import CharLM
 from lowgraph.models.model import load_arena, save_arena
 from lowgraph.models.parameters import initial_values
 from lowgraph.ops.control import read_control
-from lowgraph.optim import AdamW
+from lowgraph.optim import AdamW, GradientNorm
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.data import Corpus
 from lowgraph.train.inference import Inference
@@ -96,6 +96,7 @@ class Parts:
             self.model.decayed_elements,
             stream,
         )
+        self.norm = GradientNorm(self.library, pool, self.model.gradients.elements, stream)
         self.control = pool.take("control block", plan.schedule.control_block(0).shape, np.uint8)
         self.text = pool.take("text", corpus.train.shape, np.uint8)
         self.heldout_text = pool.take("held-out text", corpus.heldout.shape, np.uint8)
@@ -112,6 +113,7 @@ class Parts:
         self.body = TrainingStep(
             model=self.model,
             optimizer=self.optimizer,
+            norm=self.norm,
             library=self.library,
             pool=self.pool,
             text=self.text,
@@ -144,4 +146,5 @@ class Parts:
             self.model.load_state(resume.parameters, self.stream)
             load_arena(self.optimizer.moment1, resume.moment1, self.stream)
             load_arena(self.optimizer.moment2, resume.moment2, self.stream)
+        self.optimizer.parameters_loaded(self.stream)
         driver.stream.synchronize(self.stream)

@@ -8,7 +8,7 @@ from lowgraph import ops
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
 from lowgraph.models import CharLM
-from lowgraph.optim import AdamW
+from lowgraph.optim import AdamW, GradientNorm
 from lowgraph.stages import stage
 from lowgraph.train.ring import MappedRing
 
@@ -16,7 +16,7 @@ __all__ = ["TrainingStep"]
 
 
 class TrainingStep:
-    """Batch, forward, loss, backward, AdamW; nothing in it waits or needs the host.
+    """Batch, forward, loss, backward, gradient norm, AdamW; nothing in it waits or needs the host.
 
     Its stages: batch, the model's, optimizer, and bookkeeping for control block and loss ring.
 
@@ -30,6 +30,7 @@ class TrainingStep:
         *,
         model: CharLM,
         optimizer: AdamW | None,
+        norm: GradientNorm,
         library: Library,
         pool: PersistentPool,
         text: Slice,
@@ -39,6 +40,7 @@ class TrainingStep:
     ) -> None:
         self.model = model
         self.optimizer = optimizer
+        self.norm = norm
         self.batch = batch
         self._pool = pool
         self._text = text
@@ -56,13 +58,15 @@ class TrainingStep:
             tokens, targets = self._draw(stream)
         trace = self.model.forward(stream, tokens)
         loss = self.model.loss_and_gradient(stream, trace, targets)
-        ring = self._ring
-        with stage("bookkeeping"):
-            self._record.write(stream, ring.device_address, loss, self._control, ring.slots)
         self.model.backward(stream, trace)
+        ring, stats = self._ring, self.norm.stats
+        with stage("optimizer"):
+            self.norm.measure(stream, self.model.gradients, self._control)
+        with stage("bookkeeping"):
+            self._record.write(stream, ring.device_address, loss, stats, self._control, ring.slots)
         if self.optimizer is not None:
             with stage("optimizer"):
-                self.optimizer.step(stream, self._control)
+                self.optimizer.step(stream, self._control, stats)
         for piece in (tokens, targets, loss):
             self._pool.give_back(piece)
 
