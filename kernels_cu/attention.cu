@@ -6,8 +6,8 @@
 //   dq[i] = scale * sum over j of ds[i,j] k[j],   dk[j] = scale * sum over i of ds[i,j] q[i]
 //   dv[j] = sum over i of p[i,j] dout[i]
 //
-// Shapes: qkv, dqkv [B,T,3C] (q, k, v beside each other, C = heads * HEAD_SIZE, head-major) and out,
-// dout [B,T,C], act_t; lse, delta [B,heads,T], float32. All that is computed is float32.
+// Shapes: qkv, dqkv [B,T,3C], act_t (q, k, v beside each other, C = heads * HEAD_SIZE, head-major);
+// out, dout [B,T,C], act_t; lse, delta [B,heads,T], float32 like all that is computed.
 // HEAD_SIZE is a define, a multiple of 4; above 32 the key kernel spills registers (correct,
 // slower).
 // Launch, all three: block 64, grid (ceil(T/64), heads, B).

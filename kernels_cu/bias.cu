@@ -1,6 +1,7 @@
 // Bias of a linear layer: y[r,c] += bias[c], and its gradient dbias[c] = sum over rows of dy[r,c].
 //
-// Shapes: y, dy [rows,C], act_t; bias, dbias [C]; partial [chunks,C], float32.
+// Shapes: y, dy [rows,C], act_t; bias, dbias [C]; partial [chunks,C], float32 like all that is
+// computed.
 
 #include "common/act.cuh"  // act_t, quads
 

@@ -1,5 +1,5 @@
-// Overwrites out[0..count) with in rounded to act_t, to nearest even: the operand of a product whose
-// maker writes float32 alone.
+// Overwrites out[0..count) with in rounded to act_t, to nearest even: the operand of a product where
+// what makes it writes float32 alone.
 // Launch: block 128, grid ceil(count/512); four elements a thread.
 
 #include "common/act.cuh"  // act_t, quads

@@ -92,10 +92,11 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     accumulate, norm = ops.Accumulate(lib), ops.GradientNorm(lib)
     full = ops.AdamW(lib, ema=True, shadow=True)
     stats, partial = rig.put(stats_bytes(new_stats())), rig.put(np.zeros((1, 2)))
-    half = rig.put(np.zeros(40, np.uint16))
+    half, cast = rig.put(np.zeros(40, np.uint16)), ops.Cast(lib)
     dropout, saved = ops.Dropout(lib), rig.put(np.zeros(2, np.uint64))
     draws = Draws(rig.put(np.zeros(2, np.uint64)).address)
     return {
+        "cast": (lambda: cast.forward(s, half, flat, 40), 1),
         "control": (lambda: advance.advance(s, control), 1),
         "batch random": (
             lambda: batch.random(s, tokens, targets, corpus, control, CORPUS, B, T),
