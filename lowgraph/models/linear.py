@@ -6,6 +6,7 @@ and returns the gradient of its input; what it reads is the caller's to give bac
 
 What products read is of the precision's operand type: x, dy and the weights, bfloat16 with BF16 and
 else float32. What they write is too, unless `wide` asks for float32, as parameters' gradients are.
+A kernel that makes an operand writes it in that type; where none does, `operand` casts.
 """
 
 from __future__ import annotations
@@ -42,12 +43,25 @@ class Linear:
         self._gradients = gradients
         self._weights = parameters if weights is None else weights
         self._precision = precision
-        self._bias = ops.Bias(library, precision)
+        # By the type of what is added to or summed: wide outputs have a bias too.
+        self._bias = {kind.operand: ops.Bias(library, kind) for kind in {Precision.FP32, precision}}
+        self._cast = ops.Cast(library) if precision is Precision.BF16 else None
 
     def drop(self, *pieces: Slice) -> None:
         """Give slices back to the pool: later layers of the pass may take their memory."""
         for piece in pieces:
             self._pool.give_back(piece)
+
+    def operand(self, stream: int, name: str, x: Slice) -> Slice:
+        """float32 x [rows, columns] as products read it: a rounded copy with BF16, else x itself.
+
+        A launch. The copy is the caller's to drop.
+        """
+        if self._cast is None:
+            return x
+        copy = self._take_operand(f"{name} as operand", *x.shape)
+        self._cast.forward(stream, copy, x, x.elements)
+        return copy
 
     def project(self, stream: int, name: str, x: Slice, *, wide: bool = False) -> Slice:
         """y = x weight^T, without a bias: [rows, out] from weight [out, in]."""
@@ -60,10 +74,11 @@ class Linear:
         self._blas.gemm(stream, y, x, weight, *sizes, trans_b=True, precision=self._precision)
         return y
 
-    def linear(self, stream: int, name: str, x: Slice) -> Slice:
+    def linear(self, stream: int, name: str, x: Slice, *, wide: bool = False) -> Slice:
         """y = x weight^T + bias."""
-        y = self.project(stream, name, x)
-        self._bias.forward(stream, y, self._parameters[f"{name}.bias"], *y.shape)
+        y = self.project(stream, name, x, wide=wide)
+        bias = self._parameters[f"{name}.bias"]
+        self._bias[y.dtype].forward(stream, y, bias, *y.shape)
         return y
 
     def project_backward(
@@ -111,9 +126,10 @@ class Linear:
         self._blas.gemm(stream, dweight, dy, x, *sizes, trans_a=True, precision=self._precision)
 
     def bias_gradient(self, stream: int, name: str, dy: Slice) -> None:
-        """The sums of dy's columns."""
-        partial = self._take(f"{name}.partial", *self._bias.partial_shape(*dy.shape))
-        self._bias.backward(stream, self._gradients[f"{name}.bias"], partial, dy, *dy.shape)
+        """The sums of dy's columns; dy may be float32 whatever the precision."""
+        partial = self._take(f"{name}.partial", *ops.Bias.partial_shape(*dy.shape))
+        dbias = self._gradients[f"{name}.bias"]
+        self._bias[dy.dtype].backward(stream, dbias, partial, dy, *dy.shape)
         self.drop(partial)
 
     def _take(self, name: str, *shape: int) -> Slice:

@@ -136,7 +136,7 @@ BOUNDS = (
         name="cross_entropy_ignored_target",
         file="cross_entropy.cu", kernel="cross_entropy_forward", kind=_KIND,
         scenario="cross_entropy", old="", new="", fault="ignored target",
-        at=("row_loss[me.row] = logf(sum) + (peak - widened(logits[me.row * V + targets[me.row]]));",),
+        at=("row_loss[me.row] = logf(sum) + (peak - widened(logits",),
         why="A target of -1 in row 0 reads the float before the logits: a negative index.",
     ),
     Bug(
@@ -145,7 +145,7 @@ BOUNDS = (
         scenario="cross_entropy",
         old="const int* __restrict__ targets, int rows, int V)",
         new="const long long* __restrict__ targets, int rows, int V)",
-        at=("row_loss[me.row] = logf(sum) + (peak - widened(logits[me.row * V + targets[me.row]]));",),
+        at=("row_loss[me.row] = logf(sum) + (peak - widened(logits",),
         why="Two int32 targets are read as one int64: an index far outside of the logits, and"
             " reads past the targets in the second half of the rows.",
     ),
