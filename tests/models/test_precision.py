@@ -17,7 +17,7 @@ from lowgraph.precision import BFLOAT16, Precision, bfloat16_bits
 from lowgraph.train.plan import Schedule
 from tests.models import reference
 from tests.models.bench import Bench
-from tests.models.cases import batch_of, perturbed
+from tests.models.cases import CASES, batch_of, perturbed
 from tests.models.oracle import split_key_bias
 from tests.support.rig import Rig
 
@@ -29,14 +29,6 @@ Make = Callable[[CharLMConfig, int, Precision], Bench]
 
 FP32, TF32, BF16 = Precision
 ROUNDOFF = {TF32: 2.0**-11, BF16: 2.0**-8}  # relative, of one rounding of an operand
-# Context, width, heads, layers, vocabulary, batch: odd sizes around the kernels' tiles of 4 to 64.
-CASES = {
-    "odd": (CharLMConfig(33, 24, 2, 2, 61), 3),
-    "small-heads": (CharLMConfig(17, 20, 5, 1, 256), 2),
-    "long": (CharLMConfig(70, 32, 1, 1, 37), 1),
-    "one-token": (CharLMConfig(1, 8, 1, 1, 5), 4),
-    "deep": (CharLMConfig(9, 12, 3, 4, 256), 5),
-}
 ODD, BATCH = CASES["odd"]
 SCHEDULE = Schedule(steps=50, warmup=5, learning_rate=0.01, batch=BATCH, weight_decay=0.1)
 
@@ -116,13 +108,13 @@ def test_tf32_lies_between(make: Make, case: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("precision", [TF32, BF16])
 def test_fifty_steps_follow_float32(make: Make, precision: Precision, seed: int) -> None:
-    """The loss falls by two thirds, and stays within two roundings of an operand of float32's."""
+    """The loss falls by two thirds, and stays within four roundings of an operand of float32's."""
     four = [batch_of(ODD, BATCH, number) for number in range(4)]
     batches = [four[step % 4] for step in range(50)]
     wanted = np.array(make(ODD, seed, FP32).train(batches, SCHEDULE))
     found = np.array(make(ODD, seed, precision).train(batches, SCHEDULE))
     assert wanted[-1] < 0.4 * wanted[0]
-    assert np.abs(found - wanted).max() <= 2 * ROUNDOFF[precision] * wanted[0]
+    assert np.abs(found - wanted).max() <= 4 * ROUNDOFF[precision] * wanted[0]
     assert (found != wanted).any(), "it is float32 after all"
 
 
