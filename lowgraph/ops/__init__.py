@@ -24,11 +24,13 @@ from lowgraph.ops.dropout import Dropout
 from lowgraph.ops.embedding import Embedding
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
+from lowgraph.ops.gated_update import GatedUpdate
 from lowgraph.ops.gelu import BiasGelu
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.residual import Residual
+from lowgraph.ops.rms_norm import RmsNorm
 from lowgraph.ops.ssd import Ssd
 
 __all__ = [
@@ -46,9 +48,11 @@ __all__ = [
     "Embedding",
     "Fill",
     "GatedRmsNorm",
+    "GatedUpdate",
     "LayerNorm",
     "LossRing",
     "RandomState",
     "Residual",
+    "RmsNorm",
     "Ssd",
 ]
