@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowgraph import counters
+from lowgraph import counters, ops
+from lowgraph.capture import GraphStep
 from lowgraph.errors import ConfigError
 from lowgraph.memory import upload
 from lowgraph.models.mamba2 import Mamba2
@@ -78,6 +79,41 @@ def test_a_pass_takes_from_the_pool_alone_and_gives_back(make: Make, config: Con
     assert (counts.syncs, counts.queries, counts.module_loads) == (0, 0, 0)
     assert bench.pool.stats().slices == live + 1
     bench.pool.give_back(loss)
+
+
+@each
+def test_the_whole_step_is_one_graph_and_the_same_bits(make: Make, config: Config) -> None:
+    data = batch_of(config, BATCH, seed=3)
+    schedule = Schedule(steps=6, warmup=1, learning_rate=1e-2, batch=BATCH)
+    eager = make(config, 4)
+    losses = eager.train([data] * schedule.steps, schedule)
+    bench = make(config, 4)
+    control = bench.put("control", schedule.control_block(0))
+    inputs, targets = bench.put("inputs", data[0]), bench.put("targets", data[1])
+    last = bench.pool.take("last loss", (1,))
+
+    def body(stream: int) -> None:
+        bench.clock.advance(stream, control)
+        loss = bench.pass_over(inputs, targets)
+        bench.optimizer.step(stream, control)
+        copy_loss.add(stream, last, loss, zero, 1)
+        bench.pool.give_back(loss)
+
+    copy_loss, zero = ops.Residual(bench.rig.library), bench.put("zero", np.zeros(1, np.float32))
+    found = []
+    with GraphStep(
+        body, device=bench.rig.device, pool=bench.pool, library=bench.rig.library,
+        stream=bench.rig.stream,
+    ) as step:  # fmt: skip
+        for _ in range(schedule.steps):
+            step()
+            found.append(float(bench.rig.get(last)[0]))
+        report = step.report()
+    assert found == losses
+    assert (report.captures, report.refusals, report.launches_replay_step) == (1, 0, 1)
+    wanted = eager.model.state(eager.rig.stream)
+    for name, value in bench.model.state(bench.rig.stream).items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
 
 
 @each
