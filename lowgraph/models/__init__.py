@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from lowgraph.models.charlm import CharLM
+from lowgraph.models.mamba2 import Mamba2
+from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
+from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.models.presets import MODELS, PRESETS, CharLMConfig, Preset
 
-__all__ = ["MODELS", "PRESETS", "CharLM", "CharLMConfig", "Preset"]
+__all__ = [
+    "MODELS",
+    "PRESETS",
+    "CharLM",
+    "CharLMConfig",
+    "Mamba2",
+    "Mamba2Config",
+    "Mamba2LM",
+    "Mamba2LMConfig",
+    "Preset",
+]

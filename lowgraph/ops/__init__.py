@@ -26,12 +26,14 @@ from lowgraph.ops.dropout import Dropout
 from lowgraph.ops.embedding import Embedding
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
+from lowgraph.ops.gated_update import GatedUpdate
 from lowgraph.ops.gelu import BiasGelu
 from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.residual import Residual
+from lowgraph.ops.rms_norm import RmsNorm
 from lowgraph.ops.ssd import Ssd
 
 __all__ = [
@@ -51,10 +53,12 @@ __all__ = [
     "Embedding",
     "Fill",
     "GatedRmsNorm",
+    "GatedUpdate",
     "GradientNorm",
     "LayerNorm",
     "LossRing",
     "RandomState",
     "Residual",
+    "RmsNorm",
     "Ssd",
 ]

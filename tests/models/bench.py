@@ -11,7 +11,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.driver import stream as driver_stream
 from lowgraph.memory import PersistentPool, Slice, download, upload
-from lowgraph.models import CharLM, CharLMConfig
+from lowgraph.models import CharLM
 from lowgraph.models.model import save_arena
 from lowgraph.optim import AdamW, GradientNorm
 from lowgraph.precision import Precision
@@ -30,14 +30,15 @@ class Bench:
     def __init__(
         self,
         rig: Rig,
-        config: CharLMConfig,
+        config: Any,
         weights: Weights,
+        model_class: Any = CharLM,
         precision: Precision = Precision.FP32,
     ) -> None:
         self.rig = rig
         self.pool = PersistentPool(rig.device)
         self.blas = Blas(rig.device, rig.library, rig.stream, self.pool)
-        self.model = CharLM(
+        self.model = model_class(
             config,
             library=rig.library,
             blas=self.blas,

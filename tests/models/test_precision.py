@@ -38,7 +38,7 @@ def make(rig: Rig) -> Iterator[Make]:
     made: list[Bench] = []
 
     def build(config: CharLMConfig, seed: int, precision: Precision) -> Bench:
-        made.append(Bench(rig, config, perturbed(config, seed), precision))
+        made.append(Bench(rig, config, perturbed(config, seed), precision=precision))
         return made[-1]
 
     yield build
