@@ -34,7 +34,7 @@ class ModelEntry:
 
     config: type[Any]
     build: Callable[..., TrainableModel]
-    presets: Mapping[str, Preset]
+    presets: Mapping[str, Preset[Any]]
     default_presets: Mapping[str, str]
     specs: Callable[[Any], list[TensorSpec]]
     initial_values: Callable[[Any, int], dict[str, npt.NDArray[np.float32]]]
@@ -64,7 +64,7 @@ def find_model(name: str) -> ModelEntry:
     return entry
 
 
-def find_preset(model: str, name: str) -> Preset:
+def find_preset(model: str, name: str) -> Preset[Any]:
     """The model's preset of that name; ConfigError listing the names there are."""
     presets = find_model(model).presets
     preset = presets.get(name)

@@ -19,7 +19,7 @@ from lowgraph.train import checkpoint, verify
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import heldout_plan
-from lowgraph.train.gates import Gate
+from lowgraph.train.gates import Gate, Subject, launches
 from lowgraph.train.loop import Trainer
 from lowgraph.train.parts import Parts
 from lowgraph.train.series_feed import SLOTS
@@ -207,9 +207,29 @@ def test_the_heldout_loss_is_that_of_the_model(device: Device) -> None:
 def test_every_gate_passes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """But negative, whose process of its own does not know the tests' model."""
     monkeypatch.setattr(verify, "negative", lambda *_: Gate("negative", True, 0, "left out"))
-    # More steps than slots, so that the launches gate meets the waits.
+    # More steps than slots: the replays that read them are in flight.
     gates = verify.verify(device, linear_plan(), DATA, steps=SLOTS + 3)
     assert [(gate.name, gate.detail) for gate in gates if not gate.passed] == []
+
+
+def test_the_launches_gate_knows_the_feeds_waits_and_no_other_sync(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slot is said to be in use, so that each step waits once; then a step syncs once more."""
+    with Subject(device, linear_plan(), DATA, steps=3) as subject:
+        monkeypatch.setattr(driver_event, "is_done", lambda event: False)
+        gate = launches(subject)
+        assert gate.passed and "3 syncs are the feed's, before a step" in gate.detail
+        feed = subject.parts.feeds.train
+        mark = feed.mark
+
+        def waiting(number: int) -> None:
+            mark(number)
+            driver_stream.synchronize(subject.parts.stream)
+
+        monkeypatch.setattr(feed, "mark", waiting)
+        gate = launches(subject)
+        assert not gate.passed and "6 syncs" in gate.detail
 
 
 def test_the_labels_lie_behind_the_features(device: Device) -> None:
