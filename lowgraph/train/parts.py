@@ -15,7 +15,7 @@ from lowgraph.capture import GraphStep
 from lowgraph.driver import Device
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, download, upload
-from lowgraph.models.charlm import load_arena, save_arena
+from lowgraph.models.model import load_arena, save_arena
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.models.registry import find_model
 from lowgraph.ops.control import STEP_OFFSET, read_control
