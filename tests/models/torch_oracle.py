@@ -13,6 +13,9 @@ from torch import nn
 
 __all__ = ["AdamWSettings", "Gradients", "gradients", "load", "tensor", "train"]
 
+# The matrices are small: a second thread costs far more than it gives, most of all on busy cores.
+torch.set_num_threads(1)
+
 Array = npt.NDArray[Any]
 Batch = tuple[Array, Array]
 
