@@ -56,7 +56,7 @@ class Bench:
         self.total = None
         self.summed = self.gradients
         if micro_batches > 1:
-            self.total = Accumulation(rig.library, self.gradients, micro_batches, rig.stream)
+            self.total = Accumulation(rig.library, self.gradients, micro_batches)
             self.summed = self.total.gradients
         elements = self.parameters.elements
         self.shadow = pool.take("shadow", (elements,), np.uint16) if shadow else None
