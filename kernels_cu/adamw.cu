@@ -1,7 +1,7 @@
 // AdamW (Loshchilov and Hutter 2019), float32, in place over flat arenas: one launch for all
 // tensors.
 //
-//   g = coefficient * grad, 0 where grad is not finite         (grad_norm.cu; grad is left as it is)
+//   g = coefficient * grad, 0 where grad is not finite    (grad_norm.cu; grad is left as it is)
 //   p = p * (1 - lr * weight_decay)          for the first n_decay elements, not for the rest
 //   m = beta1 * m + (1 - beta1) * g,         v = beta2 * v + (1 - beta2) * g^2
 //   p = p - lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + epsilon)
@@ -33,11 +33,11 @@ struct __nv_bfloat16;  // the header takes longer to compile than the kernel
 #define TURN TURN_ELEMENTS(QUADS)
 
 __device__ __forceinline__ void adamw_element(
-    float* p, float* m, float* v, float g, bool decays, const Control& c)
+    float* p, float* m, float* v, float g, float decay, const Control& c)
 {
     *m = c.keep1 * *m + c.gain1 * g;
     *v = c.keep2 * *v + c.gain2 * g * g;
-    *p = (decays ? *p * c.decay : *p) - c.step_size * *m / (sqrtf(*v) / c.root_bias2 + c.epsilon);
+    *p = *p * decay - c.step_size * *m / (sqrtf(*v) / c.root_bias2 + c.epsilon);
 }
 
 // decaying: how many of the four elements decay, counted from the first; may be out of 0 .. 4.
@@ -45,10 +45,12 @@ __device__ __forceinline__ void adamw_quad(
     float4* p, float4* m, float4* v, float4 g, float coefficient, long long decaying,
     const Control& c)
 {
-    adamw_element(&p->x, &m->x, &v->x, coefficient * finite_or_zero(g.x), decaying > 0, c);
-    adamw_element(&p->y, &m->y, &v->y, coefficient * finite_or_zero(g.y), decaying > 1, c);
-    adamw_element(&p->z, &m->z, &v->z, coefficient * finite_or_zero(g.z), decaying > 2, c);
-    adamw_element(&p->w, &m->w, &v->w, coefficient * finite_or_zero(g.w), decaying > 3, c);
+    float x = decaying > 0 ? c.decay : 1.0f, y = decaying > 1 ? c.decay : 1.0f;
+    float z = decaying > 2 ? c.decay : 1.0f, w = decaying > 3 ? c.decay : 1.0f;
+    adamw_element(&p->x, &m->x, &v->x, coefficient * finite_or_zero(g.x), x, c);
+    adamw_element(&p->y, &m->y, &v->y, coefficient * finite_or_zero(g.y), y, c);
+    adamw_element(&p->z, &m->z, &v->z, coefficient * finite_or_zero(g.z), z, c);
+    adamw_element(&p->w, &m->w, &v->w, coefficient * finite_or_zero(g.w), w, c);
 }
 
 #if SHADOW

@@ -27,7 +27,8 @@ __device__ __forceinline__ double scheduled_lr(const Control& c, long long step)
     if (c.schedule == SCHEDULE_CONSTANT) return c.lr_max;
     if (step >= c.total_steps) return c.lr_min;
     double progress = (double)(step - c.warmup_steps) / (c.total_steps - c.warmup_steps);
-    double share = c.schedule == SCHEDULE_LINEAR ? 1.0 - progress : 0.5 * (1.0 + cos(PI * progress));
+    double share = 0.5 * (1.0 + cos(PI * progress));
+    if (c.schedule == SCHEDULE_LINEAR) share = 1.0 - progress;
     return c.lr_min + ((double)c.lr_max - c.lr_min) * share;
 }
 

@@ -23,13 +23,17 @@ struct Partial {
     long long masked;
 };
 
-// Adds a quad's finite elements, squared, and counts the others.
+// Adds a quad's finite elements, squared, and counts the others, which are rare.
 __device__ __forceinline__ void add_quad_squares(Partial* sum, float4 q)
 {
-    double x = finite_or_zero(q.x), y = finite_or_zero(q.y);
-    double z = finite_or_zero(q.z), w = finite_or_zero(q.w);
+    bool finite = is_finite(q.x) & is_finite(q.y) & is_finite(q.z) & is_finite(q.w);
+    if (!finite) {
+        sum->masked += !is_finite(q.x) + !is_finite(q.y) + !is_finite(q.z) + !is_finite(q.w);
+        q = make_float4(
+            finite_or_zero(q.x), finite_or_zero(q.y), finite_or_zero(q.z), finite_or_zero(q.w));
+    }
+    double x = q.x, y = q.y, z = q.z, w = q.w;
     sum->squares += (x * x + y * y) + (z * z + w * w);
-    sum->masked += !is_finite(q.x) + !is_finite(q.y) + !is_finite(q.z) + !is_finite(q.w);
 }
 
 // The block's sum, in thread order; the result is thread 0's alone.

@@ -6,9 +6,11 @@ from lowgraph.models.charlm import CharLM
 from lowgraph.models.mamba2 import Mamba2
 from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
 from lowgraph.models.mamba2_lm import Mamba2LM
-from lowgraph.models.presets import MODELS, PRESETS, CharLMConfig, Preset
+from lowgraph.models.presets import PRESETS, CharLMConfig, Preset
+from lowgraph.models.registry import DEFAULT_MODEL, MODELS, ModelEntry, find_model, find_preset
 
 __all__ = [
+    "DEFAULT_MODEL",
     "MODELS",
     "PRESETS",
     "CharLM",
@@ -17,5 +19,8 @@ __all__ = [
     "Mamba2Config",
     "Mamba2LM",
     "Mamba2LMConfig",
+    "ModelEntry",
     "Preset",
+    "find_model",
+    "find_preset",
 ]

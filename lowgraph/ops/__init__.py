@@ -24,6 +24,7 @@ from lowgraph.ops.conv1d import CausalConv1d
 from lowgraph.ops.cross_entropy import CrossEntropy
 from lowgraph.ops.dropout import Dropout
 from lowgraph.ops.embedding import Embedding
+from lowgraph.ops.evaluation import EvaluationRecord
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gated_update import GatedUpdate
@@ -35,6 +36,7 @@ from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.residual import Residual
 from lowgraph.ops.rms_norm import RmsNorm
 from lowgraph.ops.ssd import Ssd
+from lowgraph.ops.staged import StagedCopy
 
 __all__ = [
     "Accumulate",
@@ -51,6 +53,7 @@ __all__ = [
     "CrossEntropy",
     "Dropout",
     "Embedding",
+    "EvaluationRecord",
     "Fill",
     "GatedRmsNorm",
     "GatedUpdate",
@@ -61,4 +64,5 @@ __all__ = [
     "Residual",
     "RmsNorm",
     "Ssd",
+    "StagedCopy",
 ]

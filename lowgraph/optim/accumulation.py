@@ -1,6 +1,6 @@
 """Gradient accumulation: a step of several micro-batches, whose mean gradient the optimizer reads.
 
-total = Accumulation(library, model.gradients, micro_batches=4, stream=stream)
+total = Accumulation(library, model.gradients, micro_batches=4)
 optimizer = AdamW(library, model.parameters, total.gradients, ...)
 
 def body(stream):
@@ -36,14 +36,13 @@ class Accumulation:
     loss: float32 [1], likewise.
     """
 
-    def __init__(self, library: Library, like: Arena, micro_batches: int, stream: int) -> None:
+    def __init__(self, library: Library, like: Arena, micro_batches: int) -> None:
         if micro_batches < 1:
             raise ConfigError(
                 f"a step has at least 1 micro-batch, got {micro_batches}; 1 accumulates nothing"
             )
         self.micro_batches = micro_batches
         self.gradients = like.like("accumulated gradients")
-        self.gradients.zero(stream)
         self.loss: Slice = like.pool.take("accumulated loss", 1, np.float32)
         self._kernel = ops.Accumulate(library)
 

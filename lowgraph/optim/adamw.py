@@ -10,6 +10,7 @@ from lowgraph import driver, ops
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, Slice
+from lowgraph.ops.shapes import Pointer
 
 __all__ = ["AdamW"]
 
@@ -71,7 +72,7 @@ class AdamW:
         if self._shadow is not None:
             self._kernel.refresh(stream, self._shadow, flat, self.parameters.elements)
 
-    def step(self, stream: int, control: Slice, stats: Slice) -> None:
+    def step(self, stream: int, control: Pointer, stats: Pointer) -> None:
         """Update parameters and state in place, by the control block's present step; one launch.
 
         stats: of these gradients (`GradientNorm.measure`); its coefficient scales them.

@@ -9,6 +9,7 @@ from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice, download, fill_zero
 from lowgraph.ops.grad_norm import STATS_DTYPE, GradientStats, read_stats
+from lowgraph.ops.shapes import Pointer
 
 __all__ = ["GradientNorm"]
 
@@ -34,7 +35,7 @@ class GradientNorm:
         self.stats: Slice = pool.take("gradient stats", STATS_DTYPE.itemsize, np.uint8)
         fill_zero(self.stats, stream)
 
-    def measure(self, stream: int, gradients: Arena, control: Slice) -> None:
+    def measure(self, stream: int, gradients: Arena, control: Pointer) -> None:
         """Rewrite `stats` for the gradients as they are, which are only read; two launches.
 
         gradients: float32, padding zero as `Arena.zero` leaves it: padding is measured too.

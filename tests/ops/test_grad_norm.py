@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from lowgraph.ops import GradientNorm
 from lowgraph.ops.control import control_bytes, new_control
@@ -71,6 +70,7 @@ def test_gradients_may_lie_at_any_float(rig: Rig, shift: int) -> None:
 @pytest.mark.parametrize("n", [1, 33, 257, 8193])
 def test_the_coefficient_is_torchs(rig: Rig, n: int, clip_norm: float) -> None:
     """The clipped gradients of clip_grad_norm_ in float64, from which the coefficient follows."""
+    torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
     grad = normal(n, n)
     found = measure(rig, grad, clip_norm)
     parameter = torch.nn.Parameter(torch.zeros(n, dtype=torch.float64))

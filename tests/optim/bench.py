@@ -1,14 +1,11 @@
-"""Arenas of oddly sized tensors with their optimizer on the device, and the same in PyTorch."""
+"""Arenas of oddly sized tensors with their optimizer on the rig's device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from lowgraph.memory import Arena, PersistentPool, Slice, download, upload
 from lowgraph.ops import ControlBlock
@@ -16,7 +13,7 @@ from lowgraph.optim import Accumulation, AdamW, GradientNorm
 from lowgraph.specs import TensorSpec
 from tests.support.rig import Rig
 
-__all__ = ["DECAYED", "SHAPES", "Bench", "Rival", "Tensors", "draw"]
+__all__ = ["DECAYED", "SHAPES", "Bench", "Tensors", "draw"]
 
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -56,7 +53,7 @@ class Bench:
         self.total = None
         self.summed = self.gradients
         if micro_batches > 1:
-            self.total = Accumulation(rig.library, self.gradients, micro_batches, rig.stream)
+            self.total = Accumulation(rig.library, self.gradients, micro_batches)
             self.summed = self.total.gradients
         elements = self.parameters.elements
         self.shadow = pool.take("shadow", (elements,), np.uint16) if shadow else None
@@ -66,7 +63,6 @@ class Bench:
                                shadow=self.shadow)  # fmt: skip
         self.control = ControlBlock(pool=pool, library=rig.library, stream=rig.stream,
                                     **{**SETTINGS, **settings})  # fmt: skip
-        self.block: Any = self.control  # launches take its address
         self.load(self.parameters, parameters)
         self.optimizer.parameters_loaded(rig.stream)
 
@@ -80,8 +76,8 @@ class Bench:
     def update(self, stream: int) -> None:
         """What a step does once its gradients are there."""
         self.control.advance(stream)
-        self.norm.measure(stream, self.summed, self.block)
-        self.optimizer.step(stream, self.block, self.norm.stats)
+        self.norm.measure(stream, self.summed, self.control)
+        self.optimizer.step(stream, self.control, self.norm.stats)
 
     def step(self, gradients: Tensors) -> None:
         self.load(self.gradients, gradients)
@@ -102,40 +98,3 @@ class Bench:
     def close(self) -> None:
         self.rig.sync()
         self.pool.close()
-
-
-class Rival:
-    """torch.optim.AdamW, clip_grad_norm_ and AveragedModel over the same tensors."""
-
-    def __init__(
-        self, parameters: Tensors, dtype: torch.dtype, *, clip: float = 0.0, decay: float = 0.5
-    ) -> None:
-        tensors = {n: torch.nn.Parameter(torch.from_numpy(v).to(dtype)) for n, v in
-                   parameters.items()}  # fmt: skip
-        self.module = torch.nn.ParameterDict(tensors)
-        self.dtype, self.clip = dtype, clip
-        groups = [
-            {"params": [tensors[name] for name in DECAYED], "weight_decay": 0.1},
-            {"params": [tensors[n] for n in SHAPES if n not in DECAYED], "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95), eps=1e-8)
-        average = get_ema_multi_avg_fn(decay)
-        self.average = AveragedModel(self.module, multi_avg_fn=average)
-        self.average.update_parameters(self.module)  # its first call copies
-        self.norms: list[float] = []
-
-    def step(self, gradients: Mapping[str, npt.NDArray[Any]], lr: float) -> None:
-        for name, parameter in self.module.items():
-            parameter.grad = torch.from_numpy(gradients[name].copy()).to(self.dtype)
-        limit = self.clip if self.clip else float("inf")
-        self.norms.append(float(torch.nn.utils.clip_grad_norm_(self.module.parameters(), limit)))
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.optimizer.step()
-        self.average.update_parameters(self.module)
-
-    def parameters(self) -> Tensors:
-        return {name: p.detach().double().numpy() for name, p in self.module.items()}
-
-    def ema(self) -> Tensors:
-        return {name: p.detach().double().numpy() for name, p in self.average.module.items()}

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from lowgraph.capture import GraphStep
 from lowgraph.errors import ConfigError
@@ -16,10 +15,13 @@ from lowgraph.optim import Accumulation, AdamW
 from lowgraph.specs import TensorSpec
 from tests.ops import twins
 from tests.ops.compare import ROUNDOFF, assert_close, assert_same_bits
-from tests.optim.bench import SHAPES, Bench, Rival, Tensors, draw
+from tests.optim.bench import SHAPES, Bench, Tensors, draw
 from tests.support.rig import Rig
 
+pytestmark = pytest.mark.both
+
 STEPS = 6
+NO_TORCH = "the oracle extra is not installed"
 
 Make = Callable[..., Bench]
 
@@ -63,6 +65,9 @@ def assert_near(ours: Tensors, narrow: Tensors, reference: Tensors) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_steps_are_torchs(make: Make, seed: int, clip: float, schedule: str) -> None:
     """Gradients of norm 22 to 76: clipped always, at some steps, never. The average besides."""
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
+    from tests.optim.rival import Rival
+
     start = draw(seed)
     bench = make(start, ema=True, ema_decay=0.5, clip_norm=clip, schedule=schedule)
     rivals = [Rival(start, dtype, clip=clip) for dtype in (torch.float32, torch.float64)]
@@ -114,6 +119,7 @@ def test_padding_stays_zero(make: Make) -> None:
 
 
 def test_the_shadow_holds_the_parameters_as_bfloat16(make: Make) -> None:
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
     bench = make(draw(0), shadow=True)
     for number in range(3):
         assert bench.shadow is not None
@@ -224,7 +230,7 @@ def test_arenas_of_another_layout_are_refused(make: Make) -> None:
     with pytest.raises(ConfigError, match=r"make it by parameters.like\("):
         AdamW(library, bench.parameters, other, 0, stream)
     with pytest.raises(ConfigError, match="make one for each arena"):
-        bench.norm.measure(stream, other, bench.block)
+        bench.norm.measure(stream, other, bench.control)
     assert bench.total is not None
     with pytest.raises(ConfigError, match="other has another layout"):
         bench.total.add(stream, other, bench.loss(0.0), 0)
@@ -237,4 +243,4 @@ def test_micro_batches_that_a_step_does_not_have_are_refused(make: Make) -> None
         with pytest.raises(ConfigError, match="of 2: count from 0"):
             bench.total.add(bench.stream, bench.gradients, bench.loss(0.0), index)
     with pytest.raises(ConfigError, match="at least 1 micro-batch, got 0"):
-        Accumulation(bench.rig.library, bench.gradients, 0, bench.stream)
+        Accumulation(bench.rig.library, bench.gradients, 0)
