@@ -22,6 +22,7 @@ from lowgraph.kernels import signature, source
 # Files that take a define, with the values to try: head sizes of the presets, widths.
 DEFINES = {
     "attention.cu": [{"HEAD_SIZE": size} for size in ("16", "32")],
+    "attention_mma.cu": [{"HEAD_SIZE": size} for size in ("16", "32", "64", "128")],
     "conv1d.cu": [{"CONV_WIDTH": width} for width in ("1", "4", "8")],
 }
 

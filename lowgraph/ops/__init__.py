@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from lowgraph.ops.adamw import AdamW
 from lowgraph.ops.attention import CausalAttention
+from lowgraph.ops.attention_mma import FlashAttention
 from lowgraph.ops.batch import BatchGather
 from lowgraph.ops.bce import BinaryCrossEntropy
 from lowgraph.ops.bias import Bias
@@ -45,6 +46,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Fill",
+    "FlashAttention",
     "GatedRmsNorm",
     "LayerNorm",
     "LossRing",
