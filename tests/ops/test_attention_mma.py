@@ -92,9 +92,7 @@ def test_forward_and_backward(
     rig: Rig, batch: int, heads: int, length: int, head_size: int, seed: int
 ) -> None:
     channels = heads * head_size
-    qkv, dout = (
-        bits(normal(seed + i, batch, length, n * channels)) for i, n in ((0, 3), (9, 1))
-    )
+    qkv, dout = (bits(normal(seed + i, batch, length, n * channels)) for i, n in ((0, 3), (9, 1)))
 
     out, lse, dqkv = run_both(rig, heads, head_size, qkv, dout)
 
