@@ -26,6 +26,7 @@ from lowgraph.ops.embedding import Embedding
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gelu import BiasGelu
+from lowgraph.ops.gemm_mma import FusedLinear
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
@@ -47,6 +48,7 @@ __all__ = [
     "Embedding",
     "Fill",
     "FlashAttention",
+    "FusedLinear",
     "GatedRmsNorm",
     "LayerNorm",
     "LossRing",
