@@ -1,5 +1,5 @@
-// Causal self-attention over packed projections, bfloat16, by tensor cores, without the [T,T] matrix
-// (Dao 2023, "FlashAttention-2").
+// Causal self-attention over packed projections, bfloat16, by tensor cores, without the [T,T]
+// matrix (Dao 2023, "FlashAttention-2").
 //
 //   s[i,j] = scale * q[i].k[j] for j <= i,   p = softmax(s),   out[i] = sum over j of p[i,j] v[j]
 //   lse[i] = log(sum over j of exp(s[i,j]))
@@ -11,8 +11,8 @@
 // dout [B,T,C]; lse, delta [B,heads,T]. All bfloat16 but lse and delta; sums and softmax are float,
 // p and ds are rounded to bfloat16 before they are multiplied. scale > 0.
 // HEAD_SIZE is a define, a multiple of 16. Every matrix begins at a multiple of 16 bytes.
-// Launch: block 128, grid (heads, B, ceil(T/64)), twice as deep for attention_mma_backward. Depth is
-// the slowest index, so that the blocks with the most work of all heads start first.
+// Launch: block 128, grid (heads, B, ceil(T/64)), twice as deep for attention_mma_backward. Depth
+// is the slowest index, so that the blocks with the most work of all heads start first.
 // A warp owns 16 queries (or keys) as fragments in registers; the other side comes through shared
 // memory. Who owns keys recomputes p beside who owns queries: no atomics.
 
@@ -25,8 +25,8 @@
 #define LOWEST -3.0e38f // stands for minus infinity, which NVRTC has no constant for
 #define LOG2_E 1.44269504f
 
-// One tile of keys. power_scale: scale * log2(e). On the diagonal, keys after a query are masked, and
-// sixteen keys after all queries of the warp are left out.
+// One tile of keys. power_scale: scale * log2(e). On the diagonal, keys after a query are masked,
+// and sixteen keys after all queries of the warp are left out.
 template <bool DIAGONAL>
 __device__ __forceinline__ void forward_tile(
     float (&sums)[COLUMNS][4], float (&peak)[2], float (&total)[2], const unsigned (&q)[DEPTH][4],
@@ -158,8 +158,8 @@ __device__ __forceinline__ void backward_query(
     store_rows(dqkv + h.first, h.stride, dq, factors, me, T);
 }
 
-// lse and delta of the queries in shared memory: of all from the block's first key on if FUSED, else
-// of those in the stages.
+// lse and delta of the queries in shared memory: of all from the block's first key on if FUSED,
+// else of those in the stages.
 template <bool FUSED>
 struct QueryNumbers {
     static const int count = FUSED ? MOST_FUSED : STAGES * TILE;

@@ -1,16 +1,18 @@
-// Linear layers in bfloat16 by tensor cores, for products so small that a library's launches and the
-// passes over its results cost more than they do: what comes before and after is done in registers.
+// Linear layers in bfloat16 by tensor cores, for products so small that a library's launches and
+// the passes over its results cost more than they do: what comes before and after is done in
+// registers.
 //
 //   y[m,n] = sum over k of x[m,k] weight[n,k], plus bias[n] where there is one
 //   dx[m,k] = sum over n of dy[m,n] weight[n,k]
 //   dweight[n,k] = sum over m of dy[m,n] x[m,k],   dbias[n] = sum over m of dy[m,n]
 //
-// Shapes: x, dx [M,K]; weight, dweight [N,K]; y, dy [M,N]; bias, dbias [N]. bfloat16 but for biases,
-// dweight, dbias, the residual stream and what is named wide: those are float. Sums are float; a
-// result is rounded once, after all that is fused with it. K and N are multiples of 8; every
-// bfloat16 matrix begins at a multiple of 16 bytes. The bits depend on inputs, sizes and tiles alone.
-// Launch: block 128; grid of the forward kernels (ceil(N/TILE_N), ceil(M/TILE_M)). TILE_M and TILE_N
-// are defines, multiples of 32.
+// Shapes: x, dx [M,K]; weight, dweight [N,K]; y, dy [M,N]; bias, dbias [N]. bfloat16 but for
+// biases, dweight, dbias, the residual stream and what is named wide: those are float. Sums are
+// float; a result is rounded once, after all that is fused with it. K and N are multiples of 8;
+// every bfloat16 matrix begins at a multiple of 16 bytes. The bits depend on inputs, sizes and
+// tiles alone.
+// Launch: block 128; grid of the forward kernels (ceil(N/TILE_N), ceil(M/TILE_M)). TILE_M and
+// TILE_N are defines, multiples of 32.
 
 #include "common/gelu.cuh"      // gelu_gate, gelu_slope
 #include "common/gemm_mma.cuh"  // tiles of products
@@ -27,8 +29,8 @@ __device__ __forceinline__ float2 load_pair(const float* from)
     return *reinterpret_cast<const float2*>(from);
 }
 
-// y = x weight^T; store(at, column, x, y) is called for each two neighbours of y, `at` elements from
-// its beginning.
+// y = x weight^T; store(at, column, x, y) is called for each two neighbours of y, `at` elements
+// from its beginning.
 template <class Store>
 __device__ __forceinline__ void forward(
     const __nv_bfloat16* x, const __nv_bfloat16* weight, int M, int N, int K, Store store)
@@ -48,7 +50,9 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward(
     __nv_bfloat16* __restrict__ y, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, int M, int N, int K)
 {
-    forward(x, weight, M, N, K, [&](size_t at, int, float s, float t) { store_pair(y + at, s, t); });
+    forward(x, weight, M, N, K, [&](size_t at, int, float s, float t) {
+        store_pair(y + at, s, t);
+    });
 }
 
 // Overwrites y_wide.
@@ -72,8 +76,8 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_bias(
     });
 }
 
-// Overwrites hidden = y, bias added, which backward needs, and active = gelu(hidden), computed before
-// hidden is rounded.
+// Overwrites hidden = y, bias added, which backward needs, and active = gelu(hidden), computed
+// before hidden is rounded.
 extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_gelu(
     __nv_bfloat16* __restrict__ active, __nv_bfloat16* __restrict__ hidden,
     const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ weight,
@@ -122,8 +126,8 @@ __device__ __forceinline__ void backward_input(
     });
 }
 
-// dweight and dbias of rows split*chunk .. +chunk, in blocks along K first, then along N, then splits.
-// Who owns the first columns of dweight owns dbias, too.
+// dweight and dbias of rows split*chunk .. +chunk, in blocks along K first, then along N, then
+// splits. Who owns the first columns of dweight owns dbias, too.
 __device__ __forceinline__ void backward_weight(
     Stages& shared, float* dweight, float* dbias, const __nv_bfloat16* dy, const __nv_bfloat16* x,
     int M, int N, int K, int chunk, int block)
@@ -144,8 +148,9 @@ __device__ __forceinline__ void backward_weight(
 }
 
 // Both gradients at once, for they do not wait for each other. Blocks up to input_blocks =
-// ceil(K/TILE_N)*ceil(M/TILE_M), or 0, overwrite dx; the others, ceil(K/TILE_N)*ceil(N/TILE_M) times
-// splits = max(1, ceil(M/chunk)), or none, dweight and dbias (unless null). chunk: a multiple of 8.
+// ceil(K/TILE_N)*ceil(M/TILE_M), or 0, overwrite dx; the others, ceil(K/TILE_N)*ceil(N/TILE_M)
+// times splits = max(1, ceil(M/chunk)), or none, dweight and dbias (unless null). chunk: a multiple
+// of 8.
 //   splits == 1: dweight and dbias are the results;
 //   splits > 1: they point into a workspace [splits,N*K+N], dbias = dweight + N*K, for
 //   linear_mma_reduce. A fixed order of addition and no atomics: the same bits every time.
@@ -165,7 +170,8 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward(
     });
 }
 
-// The same for a layer whose input is x = gelu(hidden): overwrites dhidden [M,K] = dx gelu'(hidden).
+// The same for a layer whose input is x = gelu(hidden): overwrites
+// dhidden [M,K] = dx gelu'(hidden).
 extern "C" __global__ void __launch_bounds__(128) linear_mma_backward_gelu(
     __nv_bfloat16* __restrict__ dhidden, float* __restrict__ dweight, float* __restrict__ dbias,
     const __nv_bfloat16* __restrict__ dy, const __nv_bfloat16* __restrict__ x,

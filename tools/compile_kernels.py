@@ -23,7 +23,10 @@ from lowgraph.kernels import signature, source
 DEFINES = {
     "attention.cu": [{"HEAD_SIZE": size} for size in ("16", "32")],
     "attention_mma.cu": [{"HEAD_SIZE": size} for size in ("16", "32", "64", "128")],
-    "gemm_mma.cu": [{"TILE_M": m, "TILE_N": n} for m, n in (("32", "32"), ("64", "64"), ("128", "64"))],
+    "gemm_mma.cu": [
+        {"TILE_M": rows, "TILE_N": columns}
+        for rows, columns in (("128", "64"), ("64", "64"), ("32", "64"), ("32", "32"))
+    ],
     "conv1d.cu": [{"CONV_WIDTH": width} for width in ("1", "4", "8")],
 }
 

@@ -122,8 +122,8 @@ __device__ __forceinline__ void start_tiles(Tiles& tiles, int stage, const Sourc
     }
 }
 
-// The copies run STAGES-1 tiles ahead of their use, one batch a tile; batches past the end are empty,
-// so that the number of newer ones stays the same.
+// The copies run STAGES-1 tiles ahead of their use, one batch a tile; batches past the end are
+// empty, so that the number of newer ones stays the same.
 __device__ __forceinline__ void start_first_tiles(Tiles& tiles, const Source& from, int row)
 {
     VECTOR for (int stage = 0; stage < STAGES - 1; stage++) {

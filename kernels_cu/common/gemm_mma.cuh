@@ -1,10 +1,10 @@
 // A block's tile of a product of bfloat16 matrices by tensor cores, for gemm_mma.cu.
 //
-// product[i,j] = sum over k of a[i,k] b[j,k]: both operands are rows over the summed depth, or TURNED,
-// stored [k][i], which costs nothing: shared memory is read transposed.
+// product[i,j] = sum over k of a[i,k] b[j,k]: both operands are rows over the summed depth, or
+// TURNED, stored [k][i], which costs nothing: shared memory is read transposed.
 // 128 threads: four warps, two by two, own TILE_M/2 x TILE_N/2 each. Operands come through STAGES
-// stages of shared memory, TILE_K deep. Rows of memory are a multiple of 8 numbers long and begin at
-// multiples of 16 bytes; what lies outside reads as zeros.
+// stages of shared memory, TILE_K deep. Rows of memory are a multiple of 8 numbers long and begin
+// at multiples of 16 bytes; what lies outside reads as zeros.
 #pragma once
 
 #include "common/mma.cuh"     // fragments, asynchronous copies
@@ -30,8 +30,8 @@ struct Stages {
     __align__(16) __nv_bfloat16 b[STAGES][ROOM(TILE_N)];
 };
 
-// Rows first .. end of a matrix, of which the block takes the first tile. row: from one row of memory
-// to the next.
+// Rows first .. end of a matrix, of which the block takes the first tile. row: from one row of
+// memory to the next.
 struct Operand {
     const __nv_bfloat16* at;
     int row;

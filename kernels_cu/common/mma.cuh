@@ -1,12 +1,12 @@
-// Products of bfloat16 tiles by a warp's tensor cores, with what feeds them: compute capability 8.0.
+// Products of bfloat16 tiles by tensor cores, and what feeds them: compute capability 8.0.
 //
 // Each function has a portable twin of the same fragment layout (docs/kernels.md, "Twins"). All 32
 // lanes of a warp take part, together. With g = lane / 4 and t = lane % 4 a lane holds
 //   A [16,16]  a[0..3]: row g, or g + 8 (odd registers); columns 2t, 2t+1, or 8 more (a[2], a[3])
 //   B [16,8]   low, high: rows 2t, 2t+1, or 8 more; column g
 //   D [16,8]   d[0..3]: row g (0, 1) or g + 8 (2, 3); columns 2t, 2t+1
-// A register holds two neighbours, the first in its low half. Two D tiles beside each other, packed,
-// are an A tile: a product feeds the next one without leaving the registers.
+// A register holds two neighbours, the first in its low half. Two D tiles beside each other,
+// packed, are an A tile: a product feeds the next one without leaving the registers.
 #pragma once
 
 #include <cuda_bf16.h>
