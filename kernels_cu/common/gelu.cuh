@@ -1,5 +1,5 @@
-// GELU with the tanh approximation: gelu(x) = x * gelu_gate(x), and its derivative. The formulas are
-// in gelu.cu.
+// GELU with the tanh approximation: gelu(x) = x * gelu_gate(x), and its derivative; gelu.cu has the
+// formulas.
 #pragma once
 
 #define ROOT_2_OVER_PI 0.7978845608028654f
