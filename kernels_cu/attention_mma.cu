@@ -22,6 +22,7 @@
 
 #define PART 32         // rows of a tile that backward takes at a time
 #define MOST_FUSED 256  // longest T of attention_mma_backward
+#define FORWARD_BLOCKS (HEAD_SIZE > 64 ? 2 : 4)  // on a multiprocessor at once: caps the registers
 #define LOWEST -3.0e38f // stands for minus infinity, which NVRTC has no constant for
 #define LOG2_E 1.44269504f
 
@@ -70,7 +71,7 @@ __device__ __forceinline__ void forward_tile(
 
 // Overwrites out and lse. The softmax runs along the keys with a running peak and sum (Milakov,
 // Gimelshein 2018).
-extern "C" __global__ void __launch_bounds__(128) attention_mma_forward(
+extern "C" __global__ void __launch_bounds__(128, FORWARD_BLOCKS) attention_mma_forward(
     __nv_bfloat16* __restrict__ out, float* __restrict__ lse,
     const __nv_bfloat16* __restrict__ qkv, int T, float scale)
 {
@@ -174,8 +175,8 @@ __device__ __forceinline__ void start_numbers(
 {
     if (FUSED || threadIdx.x >= TILE) return;
     int slot = stage * TILE + threadIdx.x, query = row + threadIdx.x;
-    start_copy_word(&numbers.lse[slot], lse + query, query < T);
-    start_copy_word(&numbers.delta[slot], delta + query, query < T);
+    start_copy_word(shared_address(&numbers.lse[slot]), lse + query, query < T);
+    start_copy_word(shared_address(&numbers.delta[slot]), delta + query, query < T);
 }
 
 // With FUSED: computes delta anew, for it may not be in memory yet.
@@ -184,8 +185,7 @@ __device__ __forceinline__ void find_numbers(
     QueryNumbers<FUSED>& numbers, const float* lse, const __nv_bfloat16* dout,
     const __nv_bfloat16* out, size_t C, int block_row, int T)
 {
-    if (!FUSED) return;
-    VECTOR for (int i = 0; i < MOST_FUSED; i += THREADS / 4) {
+    VECTOR for (int i = 0; i < (FUSED ? MOST_FUSED : 0); i += THREADS / 4) {
         if (block_row + i / TILE * TILE >= T) break;  // whole tiles: zeros past the end
         int slot = i + threadIdx.x / 4, row = block_row + slot;
         float sum = row_delta(dout + row * C, out + row * C, row < T);

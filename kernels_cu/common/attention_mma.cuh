@@ -113,12 +113,18 @@ __device__ __forceinline__ int stage_before(int stage)
 // Starts the copy of rows row .. row+TILE of both; zeros past the end.
 __device__ __forceinline__ void start_tiles(Tiles& tiles, int stage, const Source& from, int row)
 {
-    VECTOR for (int e = threadIdx.x; e < TILE * COLUMNS; e += THREADS) {
-        int r = e / COLUMNS, d = e % COLUMNS * 8;
-        size_t at = row + r;
-        bool exists = row + r < from.end;
-        start_copy(&tiles.first[stage][r][d], from.first + at * from.first_stride + d, exists);
-        start_copy(&tiles.second[stage][r][d], from.second + at * from.second_stride + d, exists);
+    const int step = THREADS / COLUMNS;  // rows that the threads copy at a time
+    int own = threadIdx.x / COLUMNS, d = threadIdx.x % COLUMNS * 8;
+    if (THREADS % COLUMNS != 0 && own >= step) return;
+    SharedAddress first = shared_address(&tiles.first[stage][own][d]);
+    SharedAddress second = shared_address(&tiles.second[stage][own][d]);
+    const __nv_bfloat16* first_from = from.first + (row + own) * from.first_stride + d;
+    const __nv_bfloat16* second_from = from.second + (row + own) * from.second_stride + d;
+    VECTOR for (int r = 0; r < TILE; r += step) {
+        if (TILE % step != 0 && own + r >= TILE) break;
+        bool exists = row + own + r < from.end;
+        start_copy(first + r * PITCH * 2, first_from + r * from.first_stride, exists);
+        start_copy(second + r * PITCH * 2, second_from + r * from.second_stride, exists);
     }
 }
 

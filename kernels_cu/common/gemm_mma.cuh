@@ -49,13 +49,16 @@ __device__ __forceinline__ void start_operand(
     __nv_bfloat16* tile, const Operand& from, int k, int k_end)
 {
     const int pitch = TURNED ? TILE + 8 : TILE_K + 8;
-    const int pieces = (TURNED ? TILE : TILE_K) / 8;  // of 16 bytes, in a row of memory
-    VECTOR for (int e = threadIdx.x; e < TILE * TILE_K / 8; e += THREADS) {
-        int row = e / pieces, column = e % pieces * 8;
-        int i = from.first + (TURNED ? column : row), depth = k + (TURNED ? row : column);
-        size_t at = TURNED ? (size_t)depth * from.row + i : (size_t)i * from.row + depth;
-        bool exists = i < from.end && depth < k_end;
-        start_copy(tile + row * pitch + column, from.at + at, exists);
+    const int rows = TURNED ? TILE_K : TILE;          // of memory
+    const int pieces = (TURNED ? TILE : TILE_K) / 8;  // of 16 bytes, in such a row
+    int own = threadIdx.x / pieces, piece = threadIdx.x % pieces * 8;
+    int row = own + (TURNED ? k : from.first), row_end = TURNED ? k_end : from.end;
+    int column = piece + (TURNED ? from.first : k), column_end = TURNED ? from.end : k_end;
+    SharedAddress to = shared_address(tile + own * pitch + piece);
+    const __nv_bfloat16* at = from.at + (size_t)row * from.row + column;
+    VECTOR for (int r = 0; r < rows; r += THREADS / pieces) {
+        bool exists = row + r < row_end && column < column_end;
+        start_copy(to + r * pitch * 2, at + (size_t)r * from.row, exists);
     }
 }
 

@@ -15,7 +15,7 @@
 
 // An address in shared memory, in bytes: 32 bits on a GPU, so that offsets cost no instruction.
 #ifdef LOWGRAPH_HOST
-typedef const char* SharedAddress;
+typedef char* SharedAddress;
 #else
 typedef unsigned SharedAddress;
 #endif
@@ -23,7 +23,7 @@ typedef unsigned SharedAddress;
 __device__ __forceinline__ SharedAddress shared_address(const void* shared)
 {
 #ifdef LOWGRAPH_HOST
-    return static_cast<const char*>(shared);
+    return const_cast<char*>(static_cast<const char*>(shared));
 #else
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 #endif
@@ -128,25 +128,26 @@ __device__ __forceinline__ void load_transposed(unsigned (&m)[4], SharedAddress 
 
 // Starts a copy of 16 bytes to shared memory, both addresses multiples of 16; zeros instead if the
 // source does not exist.
-__device__ __forceinline__ void start_copy(void* shared, const void* global, bool exists)
+__device__ __forceinline__ void start_copy(SharedAddress shared, const void* global, bool exists)
 {
 #ifdef LOWGRAPH_HOST
-    *static_cast<uint4*>(shared) =
+    *reinterpret_cast<uint4*>(shared) =
         exists ? *static_cast<const uint4*>(global) : make_uint4(0, 0, 0, 0);
 #else
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 :: "r"(shared_address(shared)), "l"(global), "r"(exists ? 16 : 0) : "memory");
+                 :: "r"(shared), "l"(global), "r"(exists ? 16 : 0) : "memory");
 #endif
 }
 
 // The same for 4 bytes.
-__device__ __forceinline__ void start_copy_word(float* shared, const float* global, bool exists)
+__device__ __forceinline__ void start_copy_word(
+    SharedAddress shared, const float* global, bool exists)
 {
 #ifdef LOWGRAPH_HOST
-    *shared = exists ? *global : 0.0f;
+    *reinterpret_cast<float*>(shared) = exists ? *global : 0.0f;
 #else
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-                 :: "r"(shared_address(shared)), "l"(global), "r"(exists ? 4 : 0) : "memory");
+                 :: "r"(shared), "l"(global), "r"(exists ? 4 : 0) : "memory");
 #endif
 }
 

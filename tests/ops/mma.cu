@@ -47,8 +47,8 @@ extern "C" __global__ void streamed_backwards(
             __syncthreads();
         }
         if (ahead < tiles) {
-            start_copy(&wide[ahead % 3][t], x + from, exists[from]);
-            start_copy_word(&narrow[ahead % 3][t], w + from, exists[from]);
+            start_copy(shared_address(&wide[ahead % 3][t]), x + from, exists[from]);
+            start_copy_word(shared_address(&narrow[ahead % 3][t]), w + from, exists[from]);
         }
         close_batch();
         if (s < 0) continue;
