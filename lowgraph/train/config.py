@@ -10,10 +10,15 @@ from pathlib import Path
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 
-__all__ = ["MAX_LOG_EVERY", "TrainConfig", "check_warmup", "flag"]
+__all__ = ["MAX_LOG_EVERY", "ONE_BATCH", "TrainConfig", "check_warmup", "flag"]
 
 MAX_LOG_EVERY = 1_000_000
 _FLOAT32_MAX = 3.4e38
+ONE_BATCH = (
+    "a graph is recorded for one number of rows, and every step uploads as many; give one number, "
+    "and pad what is shorter"
+)
+"""Why a batch whose size varies from step to step is refused."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,8 @@ class TrainConfig:
         default size).
     steps: optimizer steps in all, those done before a resume included.
     batch: windows in a step.
-    data: for a model of text a file or a folder; None is the standard library of the running
-        Python.
+    data: for a model of text a file or a folder, None the standard library of the running Python;
+        for one of series a .csv or .npy file, None a recording that comes with matplotlib.
     seed: of the initial weights, the batches and the samples.
     learning_rate: the peak. warmup: steps that rise to it.
     weight_decay: of weights and embeddings.
@@ -95,20 +100,36 @@ class TrainConfig:
             fits = type(value) is int if kind == "int" else isinstance(value, (int, float))
             if kind in ("int", "float") and value is not None and not fits:
                 wanted = "a whole number" if kind == "int" else "a number"
-                raise ConfigError(f"{flag(field.name)} must be {wanted}, got {value!r}")
+                many = field.name == "batch" and (callable(value) or hasattr(value, "__iter__"))
+                why = f": {ONE_BATCH}" if many else ""
+                raise ConfigError(f"{flag(field.name)} must be {wanted}, got {value!r}{why}")
 
     def _check_names(self) -> None:
-        if self.model is not None:
-            find_model(self.model)
         # Without a model it is the resumed run's, which is not known yet.
-        if self.preset is not None and not (self.model is None and self.resume is not None):
-            find_preset(self.model or DEFAULT_MODEL, self.preset)
+        if self.model is not None or self.resume is None:
+            self.check_model(self.model or DEFAULT_MODEL)
         if self.device not in ("auto", "host", "cuda") and not _is_cuda_index(self.device):
             raise ConfigError(f"unknown device {self.device!r}; use auto, host, cuda or cuda:N")
         for label in ("seed", "steps"):  # 64-bit integers on the device
             value = getattr(self, label)
             if value is not None and value >= 2**63:
                 raise ConfigError(f"{flag(label)} must be below 2**63, got {value}")
+
+    @property
+    def device_kind(self) -> str | None:
+        """The kind of the device, "host" or "cuda"; None while `auto` has it open."""
+        return None if self.device == "auto" else self.device.partition(":")[0]
+
+    def check_model(self, model: str) -> None:
+        """Raise ConfigError for a setting that the model cannot have."""
+        kind = find_model(model).data
+        if self.preset is not None:
+            find_preset(model, self.preset)
+        if self.sample and kind != "text":
+            raise ConfigError(
+                f"--sample {self.sample}: {model} is trained on {kind} and writes no text; leave "
+                "it out"
+            )
 
     def _check_outputs(self) -> None:
         """A run of hours must not find out at its end that its folder is not there."""

@@ -10,9 +10,9 @@ from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError
 from lowgraph.train import plot
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import Dataset, plan_for, read_data
+from lowgraph.train.datasets import Dataset, has_a_size, plan_for, read_data
 from lowgraph.train.loop import Trainer, check_resume
-from lowgraph.train.plan import model_of
+from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
 from lowgraph.train.said import Progress, say_end, say_header
 from lowgraph.train.sampling import generate
@@ -49,10 +49,13 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     notes: list[str] = []  # said once the device is, whose line is the first
     resume = None if config.resume is None else resume_from(config.resume, notes.append)
     begun = None if resume is None else resume.plan
+    if begun is not None:
+        make_plan(config, "", begun)  # says what differs, before data are read for another model
+        config.check_model(begun.model)
     data = read_data(model_of(config, begun), config.data)
-    if config.preset is not None or begun is not None:
-        # The size does not depend on the device: refuse before it is opened, or even built.
-        early, fitted = plan_for(config, "", data, begun)
+    if has_a_size(config, begun):
+        # Refuse before the device is opened, or even built.
+        early, fitted = plan_for(config, config.device_kind or "", data, begun)
         if resume is not None:
             check_resume(resume, config, early, fitted)
     prepare_outputs(config, notes.append)
