@@ -9,7 +9,8 @@ from typing import NoReturn
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS
-from lowgraph.train.config import TrainConfig
+from lowgraph.precision import Precision
+from lowgraph.train.config import DEFAULT_PRECISION, TrainConfig
 
 __all__ = ["OneLineParser", "add_model", "non_empty_path", "parse"]
 
@@ -38,7 +39,7 @@ def non_empty_path(text: str) -> Path:
 
 
 def add_model(group: argparse._ActionsContainer) -> None:
-    """Add --model and --preset, with the names that the registry has."""
+    """Add --model and --preset, with the names that the registry has, and --precision."""
     group.add_argument(
         "--model", metavar="M", help=f"model: {', '.join(MODELS)} (default: {DEFAULT_MODEL})"
     )
@@ -48,6 +49,12 @@ def add_model(group: argparse._ActionsContainer) -> None:
         for name, entry in MODELS.items()
     )
     group.add_argument("--preset", metavar="P", help=f"size of the model; of {sizes}")
+    group.add_argument(
+        "--precision",
+        metavar="P",
+        help=f"of matrix products: {', '.join(map(str, Precision))} (default: {DEFAULT_PRECISION}; "
+        "parameters and sums are float32 in each)",
+    )
 
 
 def _build() -> argparse.ArgumentParser:
