@@ -19,7 +19,8 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
-from lowgraph.models.layers import Attended, Flow, Layers, Normed
+from lowgraph.models.layers import Attended, Layers, Normed
+from lowgraph.models.linear import Flow
 from lowgraph.models.model import Model
 from lowgraph.models.parameters import decayed_count, parameter_specs
 from lowgraph.models.presets import CharLMConfig

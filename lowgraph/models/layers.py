@@ -18,11 +18,12 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.linear import Flow
 from lowgraph.models.presets import CharLMConfig
 from lowgraph.models.token_layers import TokenLayers
 from lowgraph.precision import Precision
 
-__all__ = ["Attended", "Flow", "Layers", "Normed"]
+__all__ = ["Attended", "Layers", "Normed"]
 
 
 class Normed(NamedTuple):
@@ -39,21 +40,6 @@ class Attended(NamedTuple):
     y: Slice
     qkv: Slice
     lse: Slice
-
-
-class Flow(NamedTuple):
-    """The gradient of the residual stream [rows, d]: float32, and as products read it.
-
-    One slice twice where products read float32.
-    """
-
-    exact: Slice
-    operand: Slice
-
-    @property
-    def pieces(self) -> tuple[Slice, ...]:
-        """Its slices, each once."""
-        return tuple(self) if self.operand is not self.exact else (self.exact,)
 
 
 class Layers(TokenLayers):
@@ -119,7 +105,7 @@ class Layers(TokenLayers):
     ) -> Flow:
         """Gradient of x: added to `dx`, the residual stream's gradient, or a new one."""
         rows, width = x.shape
-        into = self._take_flow(name, rows, width) if dx is None else dx
+        into = self._take_flow(f"{name}.dx", rows, width) if dx is None else dx
         partial = self._take(f"{name}.partial", *self._layernorm.partial_shape(rows, width))
         self._layernorm.backward(
             stream,
@@ -134,7 +120,7 @@ class Layers(TokenLayers):
             rows,
             width,
             add_dx=dx is not None,
-            narrow=0 if into.operand is into.exact else into.operand,
+            narrow=into.narrow,
         )
         self.drop(partial)
         return into
@@ -179,12 +165,6 @@ class Layers(TokenLayers):
         return dqkv
 
     # ---- shapes and names ----
-
-    def _take_flow(self, name: str, rows: int, width: int) -> Flow:
-        exact = self._take(f"{name}.dx", rows, width)
-        if self._precision is not Precision.BF16:
-            return Flow(exact, exact)
-        return Flow(exact, self._take_operand(f"{name}.dx as operand", rows, width))
 
     def _both(self, arena: Arena, name: str) -> tuple[Slice, Slice]:
         return arena[f"{name}.weight"], arena[f"{name}.bias"]

@@ -6,10 +6,12 @@ and returns the gradient of its input; what it reads is the caller's to give bac
 
 What products read is of the precision's operand type: x, dy and the weights, bfloat16 with BF16 and
 else float32. What they write is too, unless `wide` asks for float32, as parameters' gradients are.
-A kernel that makes an operand writes it in that type; where none does, `operand` casts.
+A kernel that makes an operand writes it in that type; where none does, `flow` casts.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from lowgraph import ops
 from lowgraph.blas import Blas
@@ -17,7 +19,38 @@ from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.precision import Precision
 
-__all__ = ["Linear"]
+__all__ = ["Flow", "Linear"]
+
+
+class Flow(NamedTuple):
+    """A float32 matrix [rows, d] and what products read in its place, of the operand type.
+
+    One slice twice where products read float32.
+    """
+
+    exact: Slice
+    operand: Slice
+
+    @property
+    def pieces(self) -> tuple[Slice, ...]:
+        """Its slices, each once."""
+        return tuple(self) if self.operand is not self.exact else (self.exact,)
+
+    @property
+    def copies(self) -> tuple[Slice, ...]:
+        """The operand where it is a slice of its own."""
+        return self.pieces[1:]
+
+    @property
+    def narrow(self) -> Slice | int:
+        """What a kernel that writes `exact` writes beside it; null where that is all."""
+        return self.operand if self.operand is not self.exact else 0
+
+    def part(self, offset: int, shape: tuple[int, ...]) -> Flow:
+        """The same elements of both."""
+        exact = self.exact.part(offset, shape)
+        copies = [copy.part(offset, shape) for copy in self.copies]
+        return Flow(exact, *(copies or [exact]))
 
 
 class Linear:
@@ -52,16 +85,22 @@ class Linear:
         for piece in pieces:
             self._pool.give_back(piece)
 
-    def operand(self, stream: int, name: str, x: Slice) -> Slice:
-        """float32 x [rows, columns] as products read it: a rounded copy with BF16, else x itself.
+    def flow(self, stream: int, name: str, exact: Slice) -> Flow:
+        """float32 `exact` [rows, columns], and a copy for products with BF16; a launch there."""
+        made = self.beside(name, exact)
+        self.round_operand(stream, made)
+        return made
 
-        A launch. The copy is the caller's to drop.
-        """
+    def beside(self, name: str, exact: Slice) -> Flow:
+        """As `flow`, but the copy is still to be written."""
         if self._cast is None:
-            return x
-        copy = self._take_operand(f"{name} as operand", *x.shape)
-        self._cast.forward(stream, copy, x, x.elements)
-        return copy
+            return Flow(exact, exact)
+        return Flow(exact, self._take_operand(f"{name} as operand", *exact.shape))
+
+    def round_operand(self, stream: int, flow: Flow) -> None:
+        """Make the copy, if there is one, again: `exact` has changed."""
+        if self._cast is not None:
+            self._cast.forward(stream, flow.operand, flow.exact, flow.exact.elements)
 
     def project(self, stream: int, name: str, x: Slice, *, wide: bool = False) -> Slice:
         """y = x weight^T, without a bias: [rows, out] from weight [out, in]."""
@@ -131,6 +170,10 @@ class Linear:
         dbias = self._gradients[f"{name}.bias"]
         self._bias[dy.dtype].backward(stream, dbias, partial, dy, *dy.shape)
         self.drop(partial)
+
+    def _take_flow(self, name: str, *shape: int) -> Flow:
+        """A matrix for kernels that write both."""
+        return self.beside(name, self._take(name, *shape))
 
     def _take(self, name: str, *shape: int) -> Slice:
         return self._pool.take(name, shape)

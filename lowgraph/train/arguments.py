@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS
-from lowgraph.train.config import ONE_BATCH, TrainConfig
+from lowgraph.precision import Precision
+from lowgraph.train.config import DEFAULT_PRECISION, ONE_BATCH, TrainConfig
 
 __all__ = ["OneLineParser", "add_data", "add_model", "non_empty_path", "parse"]
 
@@ -39,7 +40,7 @@ def non_empty_path(text: str) -> Path:
 
 
 def add_model(group: argparse._ActionsContainer) -> None:
-    """Add --model and --preset, with the names that the registry has."""
+    """Add --model and --preset, with the names that the registry has, and --precision."""
     about = "; ".join(f"{name}: {entry.about}" for name, entry in MODELS.items())
     group.add_argument("--model", metavar="M", help=f"{about} (default: {DEFAULT_MODEL})")
     sizes = "; ".join(
@@ -48,6 +49,12 @@ def add_model(group: argparse._ActionsContainer) -> None:
         for name, entry in MODELS.items()
     )
     group.add_argument("--preset", metavar="P", help=f"size of the model; of {sizes}")
+    group.add_argument(
+        "--precision",
+        metavar="P",
+        help=f"of matrix products: {', '.join(map(str, Precision))} (default: {DEFAULT_PRECISION}; "
+        "parameters and sums are float32 in each)",
+    )
 
 
 def add_data(group: argparse._ActionsContainer) -> None:

@@ -9,9 +9,18 @@ from pathlib import Path
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
+from lowgraph.precision import Precision
 
-__all__ = ["MAX_LOG_EVERY", "ONE_BATCH", "TrainConfig", "check_warmup", "flag"]
+__all__ = [
+    "DEFAULT_PRECISION",
+    "MAX_LOG_EVERY",
+    "ONE_BATCH",
+    "TrainConfig",
+    "check_warmup",
+    "flag",
+]
 
+DEFAULT_PRECISION = str(Precision.FP32)
 MAX_LOG_EVERY = 1_000_000
 _FLOAT32_MAX = 3.4e38
 ONE_BATCH = (
@@ -30,6 +39,7 @@ class TrainConfig:
     device: "auto", "host", "cuda" or "cuda:N".
     model, preset: which model (None: DEFAULT_MODEL), and which of its sizes (None: the device's
         default size).
+    precision: of matrix products, a Precision's word (None: DEFAULT_PRECISION).
     steps: optimizer steps in all, those done before a resume included.
     batch: windows in a step.
     data: for a model of text a file or a folder, None the standard library of the running Python;
@@ -54,6 +64,7 @@ class TrainConfig:
     device: str = "auto"
     model: str | None = None
     preset: str | None = None
+    precision: str | None = None
     steps: int | None = None
     batch: int | None = None
     data: Path | None = None
@@ -108,6 +119,9 @@ class TrainConfig:
         # Without a model it is the resumed run's, which is not known yet.
         if self.model is not None or self.resume is None:
             self.check_model(self.model or DEFAULT_MODEL)
+        words = [str(each) for each in Precision]
+        if self.precision is not None and self.precision not in words:
+            raise ConfigError(f"unknown precision {self.precision!r}; use {', '.join(words)}")
         if self.device not in ("auto", "host", "cuda") and not _is_cuda_index(self.device):
             raise ConfigError(f"unknown device {self.device!r}; use auto, host, cuda or cuda:N")
         for label in ("seed", "steps"):  # 64-bit integers on the device

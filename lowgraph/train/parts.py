@@ -20,6 +20,7 @@ from lowgraph.models.protocol import TrainableModel
 from lowgraph.models.registry import find_model
 from lowgraph.ops.control import STEP_OFFSET, read_control
 from lowgraph.optim import AdamW, GradientNorm
+from lowgraph.precision import Precision
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.datasets import Dataset, make_feeds
 from lowgraph.train.evaluation import Evaluation
@@ -121,6 +122,7 @@ class Parts:
             blas=self.blas,
             pool=self.pool,
             stream=self.stream,
+            precision=Precision(plan.precision),
         )
 
     def _make_model(self, plan: Plan) -> None:
@@ -131,6 +133,7 @@ class Parts:
             self.model.gradients,
             self.model.decayed_elements,
             self.stream,
+            shadow=self.model.shadow,
         )
         self.norm = GradientNorm(
             self.library, self.pool, self.model.gradients.elements, self.stream

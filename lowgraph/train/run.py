@@ -8,6 +8,7 @@ from collections.abc import Callable
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError
+from lowgraph.precision import Precision
 from lowgraph.train import plot
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import Dataset, has_a_size, plan_for, read_data
@@ -26,7 +27,6 @@ from lowgraph.train.start import (
 __all__ = ["run"]
 
 Say = Callable[[str], None]
-PRECISION = "float32"
 
 
 def _flushed(text: str) -> None:
@@ -92,8 +92,8 @@ def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
         device=device.spec,
         device_title=device.title,
         arch=device.arch,
-        gemm=trainer.parts.blas.describe(),
-        precision=PRECISION,
+        gemm=trainer.parts.blas.describe(Precision(plan.precision)),
+        precision=plan.precision,
         model=plan.model,
         preset=plan.preset,
         params=trainer.parts.model.parameter_count,

@@ -17,6 +17,12 @@ __all__ = ["Progress", "say_end", "say_header"]
 
 Say = Callable[[str], None]
 
+_PRECISIONS = {
+    "fp32": "float32 throughout",
+    "tf32": "products in TF32, everything else float32",
+    "bf16": "products and what they read in bfloat16; parameters, sums and the rest float32",
+}
+
 
 def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
     """Say all that the run was settled to be, before its first step."""
@@ -25,7 +31,7 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(f"data: {data.describe()}")
     say(f"model: {plan.model} {plan.preset}, {result.params} parameters: {shape}")
     say(result.gemm)
-    say(f"precision: {result.precision} throughout")
+    say(f"precision: {_PRECISIONS[result.precision]}")
     say(
         f"run: steps {trainer.first_step + 1} to {schedule.steps}, {schedule.batch} windows each, "
         f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "

@@ -86,9 +86,9 @@ def test_float32_around_the_products(bench: Bench, rows: int) -> None:
     weight, bias = bench.rounded(bench.state["a.weight"]), bench.state["a.bias"]
 
     wide_x, wide_dy = bench.put("x", x), bench.put("dy", dy)
-    operand = layers.operand(stream, "x", wide_x)
+    x_flow, dy_flow = layers.flow(stream, "x", wide_x), layers.flow(stream, "dy", wide_dy)
+    operand, gradient = x_flow.operand, dy_flow.operand
     y = layers.linear(stream, "a", operand, wide=True)
-    gradient = layers.operand(stream, "dy", wide_dy)
     layers.bias_gradient(stream, "a", wide_dy)
     dx = layers.project_backward(stream, "a", gradient, operand, wide=True)
     added = layers.project_backward(stream, "a", gradient, operand, bench.put("dx", before))
@@ -99,7 +99,9 @@ def test_float32_around_the_products(bench: Bench, rows: int) -> None:
     bench.check(bench.model.gradients["a.weight"], bench.rounded(dy).T, bench.rounded(x))
     dbias = download(bench.model.gradients["a.bias"], stream)
     np.testing.assert_allclose(dbias, dy.astype(np.float64).sum(axis=0), rtol=0, atol=1e-5)
-    assert (operand is wide_x) == (bench.precision is not BF16)
+    bf16 = bench.precision is BF16
+    assert x_flow.pieces == ((wide_x, operand) if bf16 else (wide_x,))
+    assert x_flow.narrow == (operand if bf16 else 0)
 
 
 def test_a_float32_operand_is_refused_with_bf16(rig: Rig) -> None:
