@@ -12,7 +12,8 @@ from torch import nn
 
 from lowgraph.models.presets import CharLMConfig
 
-__all__ = ["LM", "AdamWSettings", "Gradients", "gradients", "train"]
+__all__ = ["LM", "AdamWSettings", "Gradients", "gradients", "module_gradients", "train",
+           "train_module"]  # fmt: skip
 
 State = dict[str, npt.NDArray[np.float32]]
 Tokens = npt.NDArray[np.integer]
@@ -88,15 +89,7 @@ def gradients(
     config: CharLMConfig, state: State, tokens: Tokens, targets: Tokens, dtype: torch.dtype
 ) -> Gradients:
     """Loss and parameter gradients for tokens and targets [batch, context]."""
-    module = _module(config, state, dtype)
-    loss = module(_long(tokens), _long(targets))
-    loss.backward()
-    found = {
-        name: parameter.grad.double().numpy()
-        for name, parameter in module.named_parameters()
-        if parameter.grad is not None
-    }
-    return Gradients(float(loss.detach()), found)
+    return module_gradients(_module(config, state, dtype), tokens, targets)
 
 
 def train(
@@ -108,6 +101,26 @@ def train(
 ) -> tuple[list[float], dict[str, npt.NDArray[np.float64]]]:
     """Losses and final parameters of one AdamW step a batch."""
     module = _module(config, state, dtype)
+    losses = train_module(module, batches, settings)
+    return losses, {name: p.detach().double().numpy() for name, p in module.named_parameters()}
+
+
+def module_gradients(module: nn.Module, tokens: Tokens, targets: Tokens) -> Gradients:
+    """As `gradients`, of a module that answers (tokens, targets) with the mean loss."""
+    loss = module(_long(tokens), _long(targets))
+    loss.backward()
+    found = {
+        name: parameter.grad.double().numpy()
+        for name, parameter in module.named_parameters()
+        if parameter.grad is not None
+    }
+    return Gradients(float(loss.detach()), found)
+
+
+def train_module(
+    module: nn.Module, batches: list[tuple[Tokens, Tokens]], settings: AdamWSettings
+) -> list[float]:
+    """Losses of one AdamW step a batch, of a module that answers with the mean loss."""
     matrices = [p for p in module.parameters() if p.dim() > 1]
     vectors = [p for p in module.parameters() if p.dim() == 1]
     groups = [
@@ -124,5 +137,4 @@ def train(
         loss.backward()
         optimizer.step()
         losses.append(float(loss.detach()))
-    final = {name: p.detach().double().numpy() for name, p in module.named_parameters()}
-    return losses, final
+    return losses
