@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from lowgraph.errors import ConfigError
 
 __all__ = ["MODELS", "PRESETS", "CharLMConfig", "Preset", "find_preset"]
 
 MODELS = ("charlm",)
+
+Shape = TypeVar("Shape")
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class CharLMConfig:
 
 
 @dataclass(frozen=True)
-class Preset:
+class Preset(Generic[Shape]):
     """A named size of a model with what it is trained with unless flags say otherwise.
 
     Attributes
@@ -62,7 +65,7 @@ class Preset:
     learning_rate: the peak, reached after the warm-up.
     """
 
-    model: CharLMConfig
+    model: Shape
     batch: int
     steps: int
     learning_rate: float
@@ -77,7 +80,7 @@ PRESETS = {
 }
 
 
-def find_preset(name: str) -> Preset:
+def find_preset(name: str) -> Preset[CharLMConfig]:
     """The preset of that name; ConfigError listing the names there are."""
     preset = PRESETS.get(name)
     if preset is None:

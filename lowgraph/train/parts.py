@@ -15,7 +15,7 @@ from lowgraph.driver import Device
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, download, upload
 from lowgraph.models import CharLM
-from lowgraph.models.charlm import load_arena, save_arena
+from lowgraph.models.model import load_arena, save_arena
 from lowgraph.models.parameters import initial_values
 from lowgraph.ops.control import read_control
 from lowgraph.optim import AdamW

@@ -12,7 +12,7 @@ from lowgraph.blas import Blas
 from lowgraph.driver import stream as driver_stream
 from lowgraph.memory import PersistentPool, Slice, download, upload
 from lowgraph.models import CharLM, CharLMConfig
-from lowgraph.models.charlm import save_arena
+from lowgraph.models.model import save_arena
 from lowgraph.optim import AdamW
 from lowgraph.train.plan import Schedule
 from tests.support.rig import Rig
