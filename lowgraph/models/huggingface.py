@@ -33,10 +33,11 @@ from lowgraph.models.huggingface_files import (
     write_folder,
 )
 from lowgraph.models.huggingface_gpt2 import GPT2
+from lowgraph.models.huggingface_mamba2 import MAMBA2
 
 __all__ = ["FAMILIES", "Loaded", "check_target", "load", "save"]
 
-FAMILIES = {family.model: family for family in (GPT2,)}
+FAMILIES = {family.model: family for family in (GPT2, MAMBA2)}
 """What has a counterpart in transformers, by our name of it."""
 
 _LISTED = 5  # names in one error
@@ -62,8 +63,7 @@ def load(folder: Path, model: str, shape: Any) -> Loaded:
     family.check(str(folder / CONFIG_NAME), config, shape)
     tensors, kinds = read_tensors(folder)
     where = str(folder / WEIGHTS_NAME)
-    named = {family.full_name(name): value for name, value in tensors.items()}
-    named = {name: value for name, value in named.items() if not family.is_buffer(name)}
+    named = family.named(tensors)
     notes = family.notes(config)
     if family.is_tied(config):
         notes.append(_tie(where, family, named))

@@ -51,12 +51,14 @@ class Setting:
 
     default: what transformers takes for a file without the key. allowed: values that mean what the
     model computes; the first of them is written. why: what the model has, for the error.
+    written: False leaves the key to its default.
     """
 
     key: str
     default: Any
     allowed: tuple[Any, ...]
     why: str
+    written: bool = True
 
     def check(self, where: str, config: Mapping[str, Any]) -> None:
         """Raise ConfigError, saying what to do, for a value that means another function."""
@@ -75,15 +77,15 @@ class Family:
     Attributes
     ----------
     model: our name of it. model_type, architecture: theirs, as config.json spells them.
-    prefix: of the tensors' names below the head; a checkpoint saved without a head lacks it.
+    prefix: of the names of all tensors but the head's.
     sizes: config.json's sizes of a shape of ours, by key. defaults: theirs where a key is absent.
     settings: what else config.json must say.
     fixed: keys that are written and not checked: they change nothing that is computed here.
     entries: the parameters of a shape.
-    buffers: ends of names of tensors that are no parameters.
-    notes: what of a config.json people should know, a line each; None when it cannot be loaded.
-    tied_from: the tensor that serves as the head's where config.json ties them; None: not done.
-    head: the head's tensor.
+    head: the head's tensor. tied_from: the tensor that is the head's too where config.json ties
+        them; None: such a file is refused. tied_default: as defaults.
+    notes: what of a config.json people should know, a line each.
+    buffers: ends of the names of tensors that are no parameters.
     """
 
     model: str
@@ -129,19 +131,24 @@ class Family:
             "architectures": [self.architecture],
             "model_type": self.model_type,
             **self.sizes(shape),
-            **{setting.key: setting.allowed[0] for setting in self.settings},
+            **{item.key: item.allowed[0] for item in self.settings if item.written},
             **self.fixed,
             "tie_word_embeddings": False,
             "torch_dtype": "float32",
         }
 
-    def full_name(self, name: str) -> str:
-        """A tensor's name with the prefix that a file saved without a head leaves out."""
-        return name if name == self.head or name.startswith(self.prefix) else self.prefix + name
+    def named(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        """A file's tensors by full name, what holds no parameter left out.
 
-    def is_buffer(self, name: str) -> bool:
-        """Whether a tensor holds no parameter."""
-        return bool(self.buffers) and name.endswith(self.buffers)
+        A model saved without its head has no prefix, and the models of the first years do so too.
+        """
+        bare = not any(name.startswith(self.prefix) for name in tensors)
+        start = self.prefix if bare else ""
+        return {
+            name if name == self.head else start + name: value
+            for name, value in tensors.items()
+            if not name.endswith(self.buffers)
+        }
 
     def _check_sizes(self, where: str, config: Mapping[str, Any], shape: Any) -> None:
         wanted = self.sizes(shape)

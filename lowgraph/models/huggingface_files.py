@@ -23,6 +23,8 @@ CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
 Tensors = dict[str, npt.NDArray[np.float32]]
 
+_deserialize: Any = deserialize  # untyped in some versions, and typed in others
+
 # What a folder may have in place of the one file that is read, and what to do about it.
 _RESAVE = "load it in transformers and save it with save_pretrained(DIR{more})"
 _OTHERS = {
@@ -76,7 +78,7 @@ def read_tensors(folder: Path) -> tuple[Tensors, set[str]]:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}") from error
     try:
-        listed = deserialize(content)
+        listed = _deserialize(content)
     except SafetensorError as error:
         raise ConfigError(
             f"{file}: damaged, or no safetensors file: {error}; copy the checkpoint again"
@@ -131,9 +133,7 @@ def _what_instead(folder: Path) -> str:
     for name, (state, remedy) in _OTHERS.items():
         if os.path.isfile(folder / name):
             return f"{folder}: {state} ({name}); {remedy}"
-    return (
-        f"{folder}: there is no {WEIGHTS_NAME} in it; give the folder that save_pretrained wrote"
-    )
+    return f"{folder}: there is no {WEIGHTS_NAME} in it; give the folder that save_pretrained wrote"
 
 
 def _widened(file: Path, name: str, view: dict[str, Any]) -> npt.NDArray[np.float32]:
