@@ -22,6 +22,7 @@ from lowgraph.ops.conv1d import CausalConv1d
 from lowgraph.ops.cross_entropy import CrossEntropy
 from lowgraph.ops.dropout import Dropout
 from lowgraph.ops.embedding import Embedding
+from lowgraph.ops.evaluation import EvaluationRecord
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gelu import BiasGelu
@@ -30,6 +31,7 @@ from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.residual import Residual
 from lowgraph.ops.ssd import Ssd
+from lowgraph.ops.staged import StagedCopy
 
 __all__ = [
     "AdamW",
@@ -44,6 +46,7 @@ __all__ = [
     "CrossEntropy",
     "Dropout",
     "Embedding",
+    "EvaluationRecord",
     "Fill",
     "GatedRmsNorm",
     "LayerNorm",
@@ -51,4 +54,5 @@ __all__ = [
     "RandomState",
     "Residual",
     "Ssd",
+    "StagedCopy",
 ]

@@ -86,7 +86,9 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     control = rig.put(control_bytes(new_control(total_steps=9, lr_max=1.0)))
     corpus = rig.put(np.zeros(CORPUS, np.uint8))
     tokens, targets, flat, ring = f.ints(B, T), f.ints(B, T), f(40), f(16)
+    places, cursor = rig.put(np.array([3], np.int64)), rig.put(np.zeros(1, np.int64))
     batch, adamw = ops.BatchGather(lib), ops.AdamW(lib)
+    staged, evaluation = ops.StagedCopy(lib), ops.EvaluationRecord(lib)
     advance, loss_ring, fill = ops.Control(lib), ops.LossRing(lib), ops.Fill(lib)
     dropout, saved = ops.Dropout(lib), rig.put(np.zeros(2, np.uint64))
     draws = Draws(rig.put(np.zeros(2, np.uint64)).address)
@@ -97,9 +99,11 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             1,
         ),
         "batch windows": (
-            lambda: batch.windows(s, tokens, targets, corpus, 3, CORPUS, B, T),
+            lambda: batch.windows(s, tokens, targets, corpus, places, cursor, B, T),
             1,
         ),
+        "staged copy": (lambda: staged.forward(s, flat, ring, cursor, 4, 4), 1),
+        "evaluation record": (lambda: evaluation.write(s, flat, cursor, ring, 40), 1),
         "adamw": (lambda: adamw.step(s, flat, flat, flat, flat, control, 10, 40), 1),
         "loss ring": (lambda: loss_ring.write(s, ring, flat, control, 4), 1),
         "dropout forward": (
@@ -166,6 +170,7 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     tested = " ".join([*model_calls(rig, f), *run_calls(rig, f), *mamba_calls(rig, f)])
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
+    words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers
         assert words.get(name, name.lower()) in tested, name

@@ -14,7 +14,7 @@ from lowgraph.train.plan import make_plan
 
 
 def test_what_flags_leave_open_comes_from_the_preset() -> None:
-    plan = make_plan(TrainConfig(), default_preset="nano")
+    plan = make_plan(TrainConfig(), device_kind="host")
     preset, schedule = PRESETS["nano"], plan.schedule
     assert (plan.preset, plan.shape) == ("nano", preset.model)
     assert (schedule.steps, schedule.batch) == (preset.steps, preset.batch)
@@ -27,7 +27,7 @@ def test_what_flags_say_is_taken() -> None:
         preset="tiny", steps=3, batch=5, seed=9, learning_rate=0.25, warmup=0, weight_decay=0.5,
         log_every=2,
     )  # fmt: skip
-    plan = make_plan(asked, default_preset="nano")
+    plan = make_plan(asked, device_kind="host")
     schedule = plan.schedule
     assert (plan.preset, plan.log_every) == ("tiny", 2)
     assert (schedule.steps, schedule.batch, schedule.seed) == (3, 5, 9)
@@ -35,27 +35,27 @@ def test_what_flags_say_is_taken() -> None:
 
 
 def test_progress_lines_of_an_endless_run_still_come() -> None:
-    assert make_plan(TrainConfig(steps=2**62), "nano").log_every == 1_000_000
+    assert make_plan(TrainConfig(steps=2**62), "host").log_every == 1_000_000
 
 
 def test_the_warm_up_is_at_most_a_hundred_steps() -> None:
-    assert make_plan(TrainConfig(steps=100_000), "nano").schedule.warmup == 100
+    assert make_plan(TrainConfig(steps=100_000), "host").schedule.warmup == 100
 
 
 def test_a_warm_up_longer_than_the_run_is_refused() -> None:
     with pytest.raises(ConfigError, match="--warmup 9 is longer than the run of 8 steps"):
-        make_plan(TrainConfig(steps=8, warmup=9), "nano")
+        make_plan(TrainConfig(steps=8, warmup=9), "host")
 
 
 def test_a_resumed_plan_stays_as_it_was() -> None:
-    begun = make_plan(TrainConfig(preset="tiny", steps=30, seed=4, batch=2), "nano")
-    resumed = make_plan(TrainConfig(), "small", begun)
+    begun = make_plan(TrainConfig(preset="tiny", steps=30, seed=4, batch=2), "host")
+    resumed = make_plan(TrainConfig(), "cuda", begun)
     assert resumed == begun
 
 
 def test_a_resumed_plan_may_be_longer() -> None:
-    begun = make_plan(TrainConfig(steps=30), "nano")
-    resumed = make_plan(TrainConfig(steps=50), "nano", begun)
+    begun = make_plan(TrainConfig(steps=30), "host")
+    resumed = make_plan(TrainConfig(steps=50), "host", begun)
     assert resumed.schedule.steps == 50
     assert resumed.schedule.warmup == begun.schedule.warmup
 
@@ -72,13 +72,13 @@ def test_a_resumed_plan_may_be_longer() -> None:
     ],
 )
 def test_a_resumed_plan_refuses_another_setting(flag: str, field: dict[str, Any]) -> None:
-    begun = make_plan(TrainConfig(), "nano")
+    begun = make_plan(TrainConfig(), "host")
     with pytest.raises(ConfigError, match=f"^{flag} .* differs from the resumed run's"):
-        make_plan(TrainConfig(**field), "nano", begun)
+        make_plan(TrainConfig(**field), "host", begun)
 
 
 def test_the_control_block_holds_the_schedule() -> None:
-    schedule = make_plan(TrainConfig(steps=40, seed=7, learning_rate=0.5), "nano").schedule
+    schedule = make_plan(TrainConfig(steps=40, seed=7, learning_rate=0.5), "host").schedule
     block = read_control(schedule.control_block(step=3))
     assert (block["total_steps"], block["warmup_steps"], block["step"]) == (40, 4, 3)
     assert (block["seed"], block["beta1"], block["beta2"]) == (7, 0.9, 0.99)

@@ -91,7 +91,7 @@ def test_the_report_counts_one_capture_and_the_replays(device: Device, corpus: C
 def test_a_replay_is_one_graph_launch_and_nothing_else(device: Device, corpus: Corpus) -> None:
     with trained(device, corpus, micro_plan(steps=3)) as trainer, counters.scope() as counts:
         for _ in range(5):
-            trainer.parts.graph_step()
+            trainer.parts.advance()
         assert counts.by_name == {"cuGraphLaunch": 5}
 
 
@@ -104,7 +104,7 @@ def test_what_reaches_the_driver_in_a_replay(device: Device, corpus: Corpus) -> 
         driver_stream.synchronize(trainer.parts.stream)
         control.reset_calls()
         for _ in range(5):
-            trainer.parts.graph_step()
+            trainer.parts.advance()
         made = {name: count for name, count in control.all_calls().items() if count}
         assert made == {"cuGraphLaunch": 5}
 
@@ -181,6 +181,38 @@ def test_the_heldout_loss_is_that_of_the_model(device: Device, corpus: Corpus) -
         tokens, targets = (part.reshape(windows, context) for part in (piece[:-1], piece[1:]))
         losses.append(reference.loss_and_gradients(plan.shape, double, tokens, targets)[0])
     assert ours == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+def test_every_batch_of_an_evaluation_is_one_replay(device: Device, corpus: Corpus) -> None:
+    """Of a graph of its own; that of the step is as it was, and the step goes on."""
+    with trained(device, corpus, micro_plan()) as trainer:
+        first = trainer.evaluate()
+        with counters.scope() as counts:
+            assert trainer.evaluate() == first
+        # Beside the replays: the cursor is set to 0, and the losses are read, once.
+        assert (counts.graph_launches, counts.launches, counts.allocations) == (4, 0, 0)
+        assert (counts.fills, counts.copies, counts.syncs) == (1, 1, 1)
+        report = trainer.parts.evaluation.graph_step.report()
+        assert (report.captures, report.replays, report.refusals) == (1, 7, 0)
+        graph, before = trainer.parts.graph_step.graph, trainer.parts.graph_step.report()
+        trainer.parts.advance()
+        after = trainer.parts.graph_step.report()
+        assert graph is trainer.parts.graph_step.graph
+        assert (after.replays, after.captures) == (before.replays + 1, before.captures)
+        assert trainer.evaluate() != first
+
+
+def test_an_evaluation_without_a_graph_gives_the_same_numbers(
+    device: Device, corpus: Corpus
+) -> None:
+    found = []
+    for graph in (True, False):
+        with trained(device, corpus, micro_plan(), graph=graph, eval_every=3) as trainer:
+            trainer.evaluate()
+            found.append(trainer.heldout)
+            captures = trainer.parts.evaluation.graph_step.report().captures
+            assert captures == (1 if graph else 0)
+    assert found[0] == found[1] and len(found[0]) == 4
 
 
 def test_next_logits_are_those_of_a_window(device: Device, corpus: Corpus) -> None:
