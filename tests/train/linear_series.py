@@ -16,7 +16,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
-from lowgraph.models.charlm import load_arena, save_arena
+from lowgraph.models.model import load_arena, save_arena
 from lowgraph.models.presets import Preset
 from lowgraph.models.registry import ModelEntry
 from lowgraph.specs import TensorSpec
