@@ -16,8 +16,9 @@ __all__ = ["Linear"]
 
 
 class Linear:
-    """Layers over one set of parameters. Kernels are taken from `library` once; calls allocate from
-    `pool` only.
+    """Layers over one set of parameters.
+
+    Kernels are taken from `library` once; calls allocate from `pool` only.
     """
 
     def __init__(
@@ -54,22 +55,34 @@ class Linear:
         self._bias.forward(stream, y, self._parameters[f"{name}.bias"], *y.shape)
         return y
 
-    def project_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
-        """dx = dy weight, a new slice; the weight's gradient dy^T x."""
-        weight, dweight = self._parameters[f"{name}.weight"], self._gradients[f"{name}.weight"]
+    def project_backward(
+        self, stream: int, name: str, dy: Slice, x: Slice, dx: Slice | None = None
+    ) -> Slice:
+        """The gradient of x, dy weight: added to `dx`, or a new slice; the weight's, dy^T x."""
+        self.weight_gradient(stream, name, dy, x)
+        weight = self._parameters[f"{name}.weight"]
         rows, inputs = x.shape
-        outputs = weight.shape[0]
-        self._blas.gemm(stream, dweight, dy, x, outputs, inputs, rows, trans_a=True)
-        dx = self._take(f"{name}.dx", rows, inputs)
-        self._blas.gemm(stream, dx, dy, weight, rows, inputs, outputs)
-        return dx
+        into = self._take(f"{name}.dx", rows, inputs) if dx is None else dx
+        accumulate = dx is not None
+        self._blas.gemm(stream, into, dy, weight, rows, inputs, dy.shape[1], accumulate=accumulate)
+        return into
 
     def linear_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
-        """As `project_backward`; the bias's gradient too."""
+        """As `project_backward`, into a new slice; the bias's gradient too."""
+        self.bias_gradient(stream, name, dy)
+        return self.project_backward(stream, name, dy, x)
+
+    def weight_gradient(self, stream: int, name: str, dy: Slice, x: Slice) -> None:
+        """dy^T x, for a layer whose input needs no gradient, or has it from elsewhere."""
+        rows, inputs = x.shape
+        dweight = self._gradients[f"{name}.weight"]
+        self._blas.gemm(stream, dweight, dy, x, dy.shape[1], inputs, rows, trans_a=True)
+
+    def bias_gradient(self, stream: int, name: str, dy: Slice) -> None:
+        """The sums of dy's columns."""
         partial = self._take(f"{name}.partial", *self._bias.partial_shape(*dy.shape))
         self._bias.backward(stream, self._gradients[f"{name}.bias"], partial, dy, *dy.shape)
         self.drop(partial)
-        return self.project_backward(stream, name, dy, x)
 
     def _take(self, name: str, *shape: int) -> Slice:
         return self._pool.take(name, shape)

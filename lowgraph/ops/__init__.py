@@ -25,11 +25,13 @@ from lowgraph.ops.embedding import Embedding
 from lowgraph.ops.evaluation import EvaluationRecord
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
+from lowgraph.ops.gated_update import GatedUpdate
 from lowgraph.ops.gelu import BiasGelu
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.residual import Residual
+from lowgraph.ops.rms_norm import RmsNorm
 from lowgraph.ops.ssd import Ssd
 from lowgraph.ops.staged import StagedCopy
 
@@ -49,10 +51,12 @@ __all__ = [
     "EvaluationRecord",
     "Fill",
     "GatedRmsNorm",
+    "GatedUpdate",
     "LayerNorm",
     "LossRing",
     "RandomState",
     "Residual",
+    "RmsNorm",
     "Ssd",
     "StagedCopy",
 ]

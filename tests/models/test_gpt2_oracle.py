@@ -17,7 +17,7 @@ from tests.support.rig import Rig
 torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
 pytest.importorskip("transformers", reason="the oracle extra is not installed")
 
-from tests.models import gpt2_lm, rival_lm  # noqa: E402
+from tests.models import gpt2_lm, torch_oracle  # noqa: E402
 
 pytestmark = pytest.mark.both
 
@@ -57,7 +57,7 @@ def test_loss_and_every_gradient(make: Make, case: str, seed: int) -> None:
     found = {}
     for dtype in (torch.float64, torch.float32):
         module = gpt2_lm.LossOf(gpt2_lm.build(config, weights, dtype))
-        theirs = rival_lm.module_gradients(module, tokens, targets)
+        theirs = torch_oracle.gradients(module, (tokens, targets), dtype)
         found[dtype] = theirs.loss, gpt2_lm.by_our_names(config, theirs.by_name)
     double_loss, double = found[torch.float64]
     _, single = found[torch.float32]
@@ -84,18 +84,19 @@ def test_fifty_steps_follow_adamw(make: Make, case: str) -> None:
     config, batch = CASES[case]
     schedule = Schedule(steps=50, warmup=5, learning_rate=0.004, batch=batch, weight_decay=0.3)
     batches = [batch_of(config, batch, seed=step % 5) for step in range(50)]
-    settings = rival_lm.AdamWSettings(
+    settings = torch_oracle.AdamWSettings(
         [scheduled_rate(schedule, step) for step in range(1, 51)],
         (schedule.beta1, schedule.beta2),
         schedule.epsilon,
         schedule.weight_decay,
     )
     double, theirs = (
-        rival_lm.train_module(
+        torch_oracle.train(
             gpt2_lm.LossOf(gpt2_lm.build(config, perturbed(config, seed=3), dtype)),
             batches,
             settings,
-        )
+            dtype,
+        )[0]
         for dtype in (torch.float64, torch.float32)
     )
     ours = make(config, 3).train(batches, schedule)

@@ -71,6 +71,10 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             lambda: embedding.backward(s, *tables, *lists, x, tokens, B, T, C),
             3,
         ),
+        "embedding backward, no positions": (
+            lambda: embedding.backward(s, tables[0], None, *lists, x, tokens, B, T, C),
+            2,
+        ),
         "entropy forward": (lambda: entropy.forward(s, row, logits, targets, ROWS, V), 1),
         "entropy both": (
             lambda: entropy.forward_backward(s, row, logits, targets, ROWS, V, 0.1),
@@ -121,6 +125,7 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     conv, norm = ops.CausalConv1d(lib), ops.GatedRmsNorm(lib)
     bce, ssd, sizes = ops.BinaryCrossEntropy(lib), ops.Ssd(lib), SsdSizes(B, T, HEADS, C, 3)
     x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
+    rms, update, gates = ops.RmsNorm(lib), ops.GatedUpdate(lib), f(ROWS, 2 * C)
     partial, flat = f(64, 5, C), f(40)
     steps, head, big = (f(B, T, HEADS), f(HEADS), f(B, T, HEADS, C))
     inputs = SsdInputs(big, steps, head, head, f(B, T, 3), f(B, T, 3), head)
@@ -137,6 +142,18 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "gated backward": (
             lambda: norm.backward(s, y, z, weight, partial, x, x, x, weight, row, ROWS, C),
             3,
+        ),
+        "rms forward": (lambda: rms.forward(s, y, row, x, weight, ROWS, C), 1),
+        "rms add_forward": (lambda: rms.add_forward(s, y, row, z, x, x, weight, ROWS, C), 1),
+        "rms backward": (
+            lambda: rms.backward(s, y, weight, partial, x, x, weight, row, ROWS, C),
+            3,
+        ),
+        "update forward": (lambda: update.forward(s, y, gates, x, weight, weight, ROWS, C), 1),
+        "update backward": (lambda: update.backward(s, gates, x, ROWS, C), 1),
+        "update bias_backward": (
+            lambda: update.bias_backward(s, weight, weight, partial, gates, ROWS, C),
+            2,
         ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
         "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
@@ -172,5 +189,6 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
     words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
+    words |= {"RmsNorm": "rms", "GatedUpdate": "update"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers
         assert words.get(name, name.lower()) in tested, name
