@@ -23,6 +23,10 @@ __all__ = ["LossOf", "build", "by_our_names", "fresh", "logits"]
 
 Named = dict[str, npt.NDArray[Any]]
 
+# Matrices this small are not worth a second thread: on a busy machine threads wait for each other,
+# and a test takes twenty times as long.
+torch.set_num_threads(1)
+
 
 class LossOf(nn.Module):
     """A causal language model that answers (tokens, targets) with the mean cross-entropy."""

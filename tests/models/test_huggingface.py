@@ -11,8 +11,9 @@ from safetensors.numpy import load_file, save_file
 
 from lowgraph.errors import ConfigError
 from lowgraph.memory import download
-from lowgraph.models import huggingface
+from lowgraph.models import CharLM, huggingface
 from lowgraph.models import huggingface_files as folders
+from lowgraph.models.mamba2_lm import Mamba2LM
 from tests.models.bench import Bench
 from tests.models.cases import batch_of
 from tests.models.hf_folders import GPT2, MAMBA2, SHAPES, change_config, saved, weights_of
@@ -22,6 +23,8 @@ torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the oracle extra is not installed")
 
 from tests.models import gpt2_lm  # noqa: E402
+
+CLASSES = {"charlm": CharLM, "mamba2-lm": Mamba2LM}
 
 
 def by_transformers(folder: Path, model: str = "charlm", **changes: Any) -> Path:
@@ -82,11 +85,15 @@ def test_what_transformers_writes_goes_through_us(tmp_path: Path, model: str) ->
 
 
 @pytest.mark.both
+@pytest.mark.parametrize("model", SHAPES)
 @pytest.mark.parametrize("foreign", [False, True], ids=["ours", "theirs"])
-def test_logits_are_those_of_transformers(rig: Rig, tmp_path: Path, foreign: bool) -> None:
+def test_logits_are_those_of_transformers(
+    rig: Rig, tmp_path: Path, foreign: bool, model: str
+) -> None:
     """1e-5 of the largest logit: float32 sums in another order, over 24 channels and two blocks."""
-    folder = by_transformers(tmp_path / "a") if foreign else saved(tmp_path / "a")
-    bench = Bench(rig, GPT2, huggingface.load(folder, "charlm", GPT2).parameters)
+    make = by_transformers if foreign else saved
+    folder, shape = make(tmp_path / "a", model), SHAPES[model]
+    bench = Bench(rig, shape, huggingface.load(folder, model, shape).parameters, CLASSES[model])
     tokens, _ = batch_of(GPT2, 3, seed=4)
     with bench.pool.eager_pass("logits"):
         trace = bench.model.forward(rig.stream, bench.put("tokens", tokens))
