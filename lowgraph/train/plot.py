@@ -55,8 +55,8 @@ def compare(
 ) -> None:
     """Draw losses of several runs, by label, from step 1 on, each thinner than the one before.
 
-    So equal ones are all seen. distances: relative ones, by label; drawn below on a logarithmic
-    scale, where an exact zero has no place. unit: of all losses, "nats a byte".
+    So equal ones are all seen. distances: relative ones, by label; drawn below, on a scale that is
+    logarithmic above the resolution of float32. unit: of all losses, "nats a byte".
     """
     figure = _new_figure()
     above, *below = figure.subplots(1 if distances is None else 2, sharex=True, squeeze=False)[:, 0]
@@ -68,7 +68,8 @@ def compare(
     for axes in below:
         for label, values in (distances or {}).items():
             axes.plot(range(1, len(values) + 1), values, linewidth=0.8, label=label)
-        axes.set_yscale("log")
+        axes.set_yscale("symlog", linthresh=1e-7)
+        axes.set_ylim(bottom=0)
         axes.set_ylabel("relative distance")
         axes.legend()
     (below or [above])[-1].set_xlabel("step")
