@@ -183,15 +183,17 @@ PRESETS = {
     ),
 }  # fmt: skip
 
+# nano's rate was searched: of 200 steps on English and Python the last 20 have a mean loss of 1.94,
+# 1.85, 1.83, 1.87 nats for 3e-3, 6e-3, 1.2e-2, 2.4e-2. The larger ones' rates fall with the width.
 LM_PRESETS = {
     "nano": Preset(
         Mamba2LMConfig(width=64, context=64, layers=2, head_size=32, state=16),
-        batch=8, steps=200, learning_rate=6e-3,
+        batch=8, steps=200, learning_rate=1.2e-2,
     ),
     "tiny": Preset(
-        Mamba2LMConfig(width=128, context=128, layers=2), batch=16, steps=500, learning_rate=4e-3
+        Mamba2LMConfig(width=128, context=128, layers=2), batch=16, steps=500, learning_rate=6e-3
     ),
     "small": Preset(
-        Mamba2LMConfig(width=256, context=256, layers=4), batch=16, steps=2000, learning_rate=2e-3
+        Mamba2LMConfig(width=256, context=256, layers=4), batch=16, steps=2000, learning_rate=3e-3
     ),
 }  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from lowgraph.errors import ConfigError
 
 __all__ = ["PRESETS", "CharLMConfig", "Preset"]
+
+Shape = TypeVar("Shape")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class CharLMConfig:
 
 
 @dataclass(frozen=True)
-class Preset:
+class Preset(Generic[Shape]):
     """A named size of a model with what it is trained with unless flags say otherwise.
 
     Attributes
@@ -61,7 +63,7 @@ class Preset:
     learning_rate: the peak, reached after the warm-up.
     """
 
-    model: Any
+    model: Shape
     batch: int
     steps: int
     learning_rate: float

@@ -10,8 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lowgraph.errors import ConfigError
-from lowgraph.models import parameters
+from lowgraph.models import mamba2_parameters, parameters
 from lowgraph.models.charlm import CharLM
+from lowgraph.models.mamba2 import Mamba2
+from lowgraph.models.mamba2_config import LM_PRESETS, Mamba2Config, Mamba2LMConfig
+from lowgraph.models.mamba2_config import PRESETS as MAMBA2_PRESETS
+from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.models.presets import PRESETS, CharLMConfig, Preset
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.specs import TensorSpec
@@ -34,7 +38,7 @@ class ModelEntry:
 
     config: type[Any]
     build: Callable[..., TrainableModel]
-    presets: Mapping[str, Preset]
+    presets: Mapping[str, Preset[Any]]
     default_presets: Mapping[str, str]
     specs: Callable[[Any], list[TensorSpec]]
     initial_values: Callable[[Any, int], dict[str, npt.NDArray[np.float32]]]
@@ -51,6 +55,24 @@ MODELS: dict[str, ModelEntry] = {
         initial_values=parameters.initial_values,
         data="text",
     ),
+    "mamba2": ModelEntry(
+        config=Mamba2Config,
+        build=Mamba2,
+        presets=MAMBA2_PRESETS,
+        default_presets={"host": "nano", "cuda": "perception"},
+        specs=mamba2_parameters.parameter_specs,
+        initial_values=mamba2_parameters.initial_values,
+        data="series",
+    ),
+    "mamba2-lm": ModelEntry(
+        config=Mamba2LMConfig,
+        build=Mamba2LM,
+        presets=LM_PRESETS,
+        default_presets={"host": "nano", "cuda": "small"},
+        specs=mamba2_parameters.parameter_specs,
+        initial_values=mamba2_parameters.initial_values,
+        data="text",
+    ),
 }
 
 DEFAULT_MODEL = "charlm"
@@ -64,7 +86,7 @@ def find_model(name: str) -> ModelEntry:
     return entry
 
 
-def find_preset(model: str, name: str) -> Preset:
+def find_preset(model: str, name: str) -> Preset[Any]:
     """The model's preset of that name; ConfigError listing the names there are."""
     presets = find_model(model).presets
     preset = presets.get(name)

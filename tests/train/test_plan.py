@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.presets import PRESETS
+from lowgraph.models.registry import MODELS
 from lowgraph.ops.control import read_control
 from lowgraph.train.config import TrainConfig
+from lowgraph.train.datasets import check_data
 from lowgraph.train.plan import make_plan
+from tests.train.linear_series import LINEAR, LinearConfig, linear_plan, separable_series
+from tests.train.runs import micro_corpus
 
 
 def test_what_flags_leave_open_comes_from_the_preset() -> None:
@@ -84,3 +89,35 @@ def test_the_control_block_holds_the_schedule() -> None:
     assert (block["seed"], block["beta1"], block["beta2"]) == (7, 0.9, 0.99)
     assert block["lr_max"] == pytest.approx(0.5)
     assert block["lr_min"] == pytest.approx(0.05)
+
+
+@pytest.fixture
+def linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "linear", LINEAR)
+
+
+@pytest.mark.usefixtures("linear")
+def test_the_model_is_the_flags_else_the_resumed_runs_else_the_default() -> None:
+    begun = make_plan(TrainConfig(model="linear"), "host")
+    assert (begun.model, begun.preset, begun.shape) == ("linear", "five", LinearConfig(7, 5))
+    assert make_plan(TrainConfig(), "host", begun) == begun
+    assert make_plan(TrainConfig(), "host").model == "charlm"
+    with pytest.raises(ConfigError, match="--model charlm differs from the resumed run's linear"):
+        make_plan(TrainConfig(model="charlm"), "host", begun)
+
+
+@pytest.mark.usefixtures("linear")
+def test_a_preset_is_one_of_its_model() -> None:
+    assert make_plan(TrainConfig(model="linear", preset="five"), "cuda").preset == "five"
+    with pytest.raises(ConfigError, match="unknown preset 'nano' of linear; there are five"):
+        TrainConfig(model="linear", preset="nano")
+    # Whose preset it is the checkpoint says, which is not read yet.
+    assert TrainConfig(preset="five", resume=Path("folder")).model is None
+
+
+@pytest.mark.usefixtures("linear")
+def test_data_of_another_kind_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"linear is trained on series; .*micro\.txt is text"):
+        check_data(linear_plan(), micro_corpus(tmp_path))
+    with pytest.raises(ConfigError, match="charlm is trained on text; made is series"):
+        check_data(make_plan(TrainConfig(), "host"), separable_series())

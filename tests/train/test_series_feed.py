@@ -12,7 +12,6 @@ from lowgraph import counters
 from lowgraph.driver import Device
 from lowgraph.driver import event as driver_event
 from lowgraph.driver import stream as driver_stream
-from lowgraph.errors import ConfigError
 from lowgraph.memory import download, upload
 from lowgraph.models.registry import MODELS
 from lowgraph.ops.philox import batch_starts
@@ -20,11 +19,11 @@ from lowgraph.train import checkpoint, verify
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import heldout_plan
-from lowgraph.train.gates import Gate
+from lowgraph.train.gates import Gate, Subject, launches
 from lowgraph.train.loop import Trainer
 from lowgraph.train.parts import Parts
 from lowgraph.train.series_feed import SLOTS
-from tests.train.linear_series import LINEAR, LinearConfig, linear_plan, separable_series
+from tests.train.linear_series import LINEAR, linear_plan, separable_series
 from tests.train.linear_series import initial_values as linear_values
 from tests.train.runs import trained
 
@@ -208,9 +207,29 @@ def test_the_heldout_loss_is_that_of_the_model(device: Device) -> None:
 def test_every_gate_passes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """But negative, whose process of its own does not know the tests' model."""
     monkeypatch.setattr(verify, "negative", lambda *_: Gate("negative", True, 0, "left out"))
-    # More steps than slots, so that the launches gate meets the waits.
+    # More steps than slots: the replays that read them are in flight.
     gates = verify.verify(device, linear_plan(), DATA, steps=SLOTS + 3)
     assert [(gate.name, gate.detail) for gate in gates if not gate.passed] == []
+
+
+def test_the_launches_gate_knows_the_feeds_waits_and_no_other_sync(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slot is said to be in use, so that each step waits once; then a step syncs once more."""
+    with Subject(device, linear_plan(), DATA, steps=3) as subject:
+        monkeypatch.setattr(driver_event, "is_done", lambda event: False)
+        gate = launches(subject)
+        assert gate.passed and "3 syncs are the feed's, before a step" in gate.detail
+        feed = subject.parts.feeds.train
+        mark = feed.mark
+
+        def waiting(number: int) -> None:
+            mark(number)
+            driver_stream.synchronize(subject.parts.stream)
+
+        monkeypatch.setattr(feed, "mark", waiting)
+        gate = launches(subject)
+        assert not gate.passed and "6 syncs" in gate.detail
 
 
 def test_the_labels_lie_behind_the_features(device: Device) -> None:
@@ -231,32 +250,3 @@ def test_the_labels_lie_behind_the_features(device: Device) -> None:
         assert (whole[inputs.size : 128] == 0).all() and (whole[128 + labels.size :] == 0).all()
     finally:
         parts.close()
-
-
-@pytest.mark.parametrize(
-    ("rows", "features", "batch", "said"),
-    [
-        (400, 4, 3, "has 4 features, the model takes 5"),
-        (400, 5, 60, "360 rows are shorter than one batch (60 windows of 7 rows)"),
-        (60, 5, 1, "6 rows are shorter than one held-out window (7 rows)"),
-    ],
-)
-def test_a_series_that_does_not_fit_is_refused(
-    rows: int, features: int, batch: int, said: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        separable_series(rows, features).check(LinearConfig(7, 5), batch)
-    assert said in str(caught.value) and "; give " in str(caught.value)
-
-
-def test_a_series_of_just_enough_rows(device: Device) -> None:
-    """70 rows: 63 to train on, 9 windows of 7, and 7 held out, one window."""
-    data = separable_series(70)
-    with trained(device, data, linear_plan(batch=9)) as trainer:
-        assert np.isfinite(trainer.evaluate())
-
-
-def test_the_baseline_is_the_entropy_of_the_train_label_rate() -> None:
-    rate = DATA.train.labels.mean(dtype=np.float64)
-    want = -np.mean(np.where(DATA.train.labels == 1, np.log(rate), np.log(1 - rate)))
-    assert DATA.baseline() == pytest.approx(want, rel=1e-12)
