@@ -35,7 +35,7 @@ from lowgraph.models.huggingface_files import (
 from lowgraph.models.huggingface_gpt2 import GPT2
 from lowgraph.models.huggingface_mamba2 import MAMBA2
 
-__all__ = ["FAMILIES", "Loaded", "check_target", "load", "save"]
+__all__ = ["FAMILIES", "Loaded", "check_model", "check_target", "load", "save"]
 
 FAMILIES = {family.model: family for family in (GPT2, MAMBA2)}
 """What has a counterpart in transformers, by our name of it."""
@@ -50,6 +50,11 @@ class Loaded:
 
     parameters: Parameters
     notes: list[str]
+
+
+def check_model(model: str) -> None:
+    """Raise ConfigError for a model that has no counterpart in transformers."""
+    _family(model)
 
 
 def load(folder: Path, model: str, shape: Any) -> Loaded:

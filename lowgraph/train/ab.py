@@ -29,7 +29,7 @@ from lowgraph.train.step_log import Lap
 
 __all__ = ["AB", "Arm", "Difference", "measure", "run"]
 
-_WARM_AFTER = 50
+_WARM_AFTER = 49  # the mean is that of the steps 50 and later
 _FEWEST_STEPS = 4  # priming, recording, and two that are timed
 Parameters = dict[str, npt.NDArray[np.float32]]
 
@@ -75,7 +75,7 @@ class AB:
 
     Attributes
     ----------
-    warm_after: steps that are not timed: half of the run, 50 at most.
+    warm_after: steps that are not timed: half of the run, 49 at most.
     first_difference: None when the losses of all steps are the same bits.
     parameters_differ: names of those that are not the same bits at the end.
     """
