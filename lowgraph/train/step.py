@@ -6,7 +6,7 @@ from lowgraph import ops
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
 from lowgraph.models.protocol import TrainableModel
-from lowgraph.optim import AdamW
+from lowgraph.optim import AdamW, GradientNorm
 from lowgraph.stages import stage
 from lowgraph.train.feed import Feed
 from lowgraph.train.ring import MappedRing
@@ -15,7 +15,7 @@ __all__ = ["TrainingStep"]
 
 
 class TrainingStep:
-    """Batch, forward, loss, backward, AdamW; nothing in it waits or needs the host.
+    """Batch, forward, loss, backward, gradient norm, AdamW; nothing in it waits or needs the host.
 
     Its stages: batch, the model's, optimizer, and bookkeeping for control block and loss ring.
 
@@ -29,6 +29,7 @@ class TrainingStep:
         *,
         model: TrainableModel,
         optimizer: AdamW | None,
+        norm: GradientNorm,
         library: Library,
         pool: PersistentPool,
         feed: Feed,
@@ -37,6 +38,7 @@ class TrainingStep:
     ) -> None:
         self.model = model
         self.optimizer = optimizer
+        self.norm = norm
         self._pool = pool
         self._feed = feed
         self._control = control
@@ -52,12 +54,14 @@ class TrainingStep:
             batch = self._feed.draw(stream)
         trace = self.model.forward(stream, batch.inputs)
         loss = self.model.loss_and_gradient(stream, trace, batch.targets)
-        ring = self._ring
-        with stage("bookkeeping"):
-            self._record.write(stream, ring.device_address, loss, self._control, ring.slots)
         self.model.backward(stream, trace)
+        ring, stats = self._ring, self.norm.stats
+        with stage("optimizer"):
+            self.norm.measure(stream, self.model.gradients, self._control)
+        with stage("bookkeeping"):
+            self._record.write(stream, ring.device_address, loss, stats, self._control, ring.slots)
         if self.optimizer is not None:
             with stage("optimizer"):
-                self.optimizer.step(stream, self._control)
+                self.optimizer.step(stream, self._control, stats)
         for piece in (*batch.held, loss):
             self._pool.give_back(piece)
