@@ -18,7 +18,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,9 @@ from lowgraph.models.registry import MODELS, find_model  # noqa: E402
 from lowgraph.ops.philox import batch_starts  # noqa: E402
 from lowgraph.train import plot  # noqa: E402
 from lowgraph.train.config import TrainConfig  # noqa: E402
-from lowgraph.train.datasets import Dataset, check_data, read_data  # noqa: E402
+from lowgraph.train.datasets import Dataset, plan_for, read_data  # noqa: E402
 from lowgraph.train.loop import Trainer  # noqa: E402
-from lowgraph.train.plan import Plan, make_plan, model_of  # noqa: E402
+from lowgraph.train.plan import Plan, model_of  # noqa: E402
 from lowgraph.train.result import finite, write_json  # noqa: E402
 from lowgraph.train.step_log import Lap  # noqa: E402
 from tests.models.cases import scheduled_rate  # noqa: E402
@@ -180,8 +180,7 @@ def compare(given: argparse.Namespace) -> dict[str, Any]:
     )  # fmt: skip
     data = read_data(model_of(config), config.data)
     device = open_device(config.device)
-    plan = replace(make_plan(config, device.kind), log_every=LAP)
-    check_data(plan, data)
+    plan, data = plan_for(config, device.kind, data)
     print(f"device: {device.spec}, {device.title}; {plan.model} {plan.preset}", flush=True)
     place = device.spec if device.spec.startswith("cuda") else "cpu"
     runs = {"lowgraph": ours(device, config, plan, data), **rivals(plan, data, place)}

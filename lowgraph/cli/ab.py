@@ -24,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=500, metavar="N", help="steps of each arm (default: 500)"
     )
     parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
-    parser.add_argument(
-        "--data", type=non_empty_path, metavar="PATH", help="text, as for train_small.py"
-    )
+    parser.add_argument("--data", type=non_empty_path, metavar="PATH", help="as for train_small.py")
     parser.add_argument(
         "--json", type=non_empty_path, metavar="F", help="write all figures to this file"
     )

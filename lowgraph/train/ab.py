@@ -20,9 +20,9 @@ from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError, GateFailed
 from lowgraph.train import plot
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import Dataset, check_data, read_data
+from lowgraph.train.datasets import Dataset, plan_for, read_data
 from lowgraph.train.loop import Trainer
-from lowgraph.train.plan import Plan, make_plan, model_of
+from lowgraph.train.plan import Plan, model_of
 from lowgraph.train.result import finite, write_json
 from lowgraph.train.start import prepare_outputs
 from lowgraph.train.step_log import Lap
@@ -140,10 +140,11 @@ def run(config: TrainConfig, say: Any) -> AB:
     if config.plot is not None:
         plot.require(config.plot)
     data = read_data(model_of(config), config.data)
+    if config.preset is not None:
+        plan_for(config, "", data)  # what cannot be is refused before the device is opened
     prepare_outputs(config, say)
     device = open_device(config.device)
-    plan = make_plan(config, device.kind)
-    check_data(plan, data)
+    plan, data = plan_for(config, device.kind, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     say(f"data: {data.describe()}")
     say(f"model: {plan.model} {plan.preset}, {plan.schedule.steps} steps an arm")
