@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 
 from lowgraph.train.arguments import add_model, non_empty_path
 from lowgraph.train.config import TrainConfig
@@ -37,6 +38,7 @@ def run(given: argparse.Namespace) -> None:
     """Measure; raises GateFailed when the arms differ, ConfigError on bad flags."""
     from lowgraph.train import ab
 
-    names = ("device", "model", "preset", "steps", "seed", "data", "json", "plot")
+    # Every flag here is a field: one that `add_model` is given later is not left unread.
+    names = {field.name for field in fields(TrainConfig)} & vars(given).keys()
     config = TrainConfig(**{name: getattr(given, name) for name in names})
     ab.run(config, lambda text: print(text, flush=True))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,25 +111,49 @@ def check_target(folder: Path) -> None:
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Make a folder with these files; it appears with all of them, or not at all.
 
-    It is written beside its place under a hidden name, flushed, and renamed. Raises ConfigError
-    when the place is taken (`check_target`), or the system refuses.
+    It is written beside its place under a hidden name, flushed, and renamed; what killed writers
+    left of such is removed. Raises ConfigError when the place is taken (`check_target`), or the
+    system refuses.
     """
     check_target(folder)
     target = Path(os.path.realpath(folder))
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
+        _remove_leftovers(target)
         os.mkdir(beside)
         try:
-            for name, content in files.items():
-                _write_flushed(beside / name, content)
-            _flush(beside)
-            os.rename(beside, target)
+            with _locked(beside):
+                for name, content in files.items():
+                    _write_flushed(beside / name, content)
+                _flush(beside)
+                os.rename(beside, target)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
         _flush(target.parent)
     except OSError as error:
         raise ConfigError(f"{folder}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock, by which a living writer is told. BlockingIOError if another does."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what killed writers of `target` left beside it, and nothing else that looks so."""
+    ours = re.compile(re.escape(f".{target.name}.") + "[0-9a-f]{8}")
+    for name in filter(ours.fullmatch, os.listdir(target.parent)):
+        left = target.parent / name
+        if os.path.isdir(left) and set(os.listdir(left)) <= {CONFIG_NAME, WEIGHTS_NAME}:
+            with suppress(BlockingIOError), _locked(left):
+                shutil.rmtree(left)
 
 
 def _what_instead(folder: Path) -> str:

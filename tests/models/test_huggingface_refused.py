@@ -148,6 +148,18 @@ def test_nothing_is_left_when_the_disk_refuses(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_killed_writers_left_is_removed(tmp_path: Path) -> None:
+    """But not what a living one is writing, nor a folder with anything else in it."""
+    left, living, foreign = (tmp_path / f".a.{number * 8}" for number in "123")
+    for folder in (left, living, foreign):
+        folder.mkdir()
+        (folder / folders.WEIGHTS_NAME).write_bytes(b"half")
+    (foreign / "notes.txt").write_text("mine")
+    with folders._locked(living):
+        saved(tmp_path / "a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.22222222", ".a.33333333", "a"]
+
+
 def test_wrong_parameters_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     weights = weights_of("charlm")
     lacking = {name: value for name, value in weights.items() if name != "n.bias"}
