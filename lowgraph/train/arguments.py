@@ -124,6 +124,12 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         metavar="DIR",
         help="go on from the newest checkpoint in this folder, or from this file",
     )
+    group.add_argument(
+        "--weights",
+        type=non_empty_path,
+        metavar="DIR",
+        help="begin with the weights of this Hugging Face folder (GPT-2 or Mamba-2)",
+    )
 
 
 def _add_optimizer(group: argparse._ArgumentGroup) -> None:
@@ -197,4 +203,10 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         default=0,
         metavar="N",
         help="and every N steps on the way (default: 0, at the end only)",
+    )
+    group.add_argument(
+        "--export",
+        type=non_empty_path,
+        metavar="DIR",
+        help="write the weights to this new folder at the end, as transformers reads them",
     )

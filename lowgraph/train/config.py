@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from lowgraph.errors import ConfigError
+from lowgraph.models import huggingface
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 from lowgraph.precision import Precision
 
@@ -18,6 +21,7 @@ __all__ = [
     "TrainConfig",
     "check_warmup",
     "flag",
+    "naming",
 ]
 
 DEFAULT_PRECISION = str(Precision.FP32)
@@ -55,6 +59,8 @@ class TrainConfig:
     json, plot: files to write.
     checkpoint: a folder to write to, at the end and each `checkpoint_every` steps (0: at the end
         only). resume: a folder, or one file of it, to go on from.
+    weights: a Hugging Face folder to take the initial weights from. export: one to write at the
+        end; not there yet, or empty.
 
     A resumed run may change what snapshot.MAY_CHANGE names.
 
@@ -83,6 +89,8 @@ class TrainConfig:
     checkpoint: Path | None = None
     checkpoint_every: int = 0
     resume: Path | None = None
+    weights: Path | None = None
+    export: Path | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -168,6 +176,22 @@ class TrainConfig:
                 f"--checkpoint-every {self.checkpoint_every} has nowhere to write; give "
                 "--checkpoint DIR too"
             )
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        if self.weights is not None and self.resume is not None:
+            raise ConfigError(
+                "--weights begins a run and --resume goes on with one that has weights; give one "
+                "of them"
+            )
+        if self.export is not None:
+            with naming("export"):
+                huggingface.check_target(self.export)
+            others = (self.checkpoint, self.resume, self.json, self.plot, self.weights)
+            if os.path.realpath(self.export) in [os.path.realpath(one) for one in others if one]:
+                raise ConfigError(
+                    f"--export {self.export} is the path of another flag; give one of its own"
+                )
 
 
 def _check_folder(label: str, path: Path, folder: Path) -> None:
@@ -183,6 +207,15 @@ def _check_folder(label: str, path: Path, folder: Path) -> None:
 def flag(label: str) -> str:
     """The command-line spelling of a field."""
     return "--" + {"learning_rate": "lr", "graph": "no_graph"}.get(label, label).replace("_", "-")
+
+
+@contextmanager
+def naming(label: str) -> Iterator[None]:
+    """Put a flag before what a ConfigError says of the path that it names."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{flag(label)} {error}") from error
 
 
 def check_warmup(warmup: int, steps: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 import numpy as np
@@ -43,9 +43,9 @@ def _to_stderr(text: str) -> None:
 class Parts:
     """Stream, kernels, pool, model, optimizer, feeds, step; ready for the first step.
 
-    Parameters and moments are the plan's initial ones, or those of `resume`. ring_slots: losses
-    that may be unread at once. heldout_batches: asked for in an evaluation. Raises what its parts
-    raise; then nothing is left behind.
+    Parameters and moments are the plan's initial ones, or those of `resume`; weights: parameters in
+    the place of the initial ones. ring_slots: losses that may be unread at once. heldout_batches:
+    asked for in an evaluation. Raises what its parts raise; then nothing is left behind.
 
     Attributes
     ----------
@@ -62,6 +62,7 @@ class Parts:
         ring_slots: int,
         heldout_batches: int = 1,
         resume: Checkpoint | None = None,
+        weights: Mapping[str, npt.NDArray[np.float32]] | None = None,
     ) -> None:
         self.steps_done = 0 if resume is None else resume.step
         with ExitStack() as undo:
@@ -69,7 +70,7 @@ class Parts:
             self._make_model(plan)
             self._make_feeds(plan, data, heldout_batches, undo)
             self._make_step(device, graph, ring_slots, undo)
-            self._fill(plan, resume)
+            self._fill(plan, resume, weights)
             self._undo = undo.pop_all()
 
     def advance(self, run: Callable[[], object] | None = None) -> None:
@@ -200,10 +201,16 @@ class Parts:
         undo.callback(self.evaluation.close)
         undo.callback(driver.stream.synchronize, self.stream)
 
-    def _fill(self, plan: Plan, resume: Checkpoint | None) -> None:
+    def _fill(
+        self,
+        plan: Plan,
+        resume: Checkpoint | None,
+        weights: Mapping[str, npt.NDArray[np.float32]] | None,
+    ) -> None:
         if resume is None:
-            initial = find_model(plan.model).initial_values(plan.shape, plan.schedule.seed)
-            self.model.load_state(initial, self.stream)
+            if weights is None:
+                weights = find_model(plan.model).initial_values(plan.shape, plan.schedule.seed)
+            self.model.load_state(weights, self.stream)
         else:
             self.model.load_state(resume.parameters, self.stream)
             load_arena(self.optimizer.moment1, resume.moment1, self.stream)

@@ -11,7 +11,7 @@ from typing import Any
 from lowgraph.errors import ConfigError
 from lowgraph.train.files import replace_file
 
-__all__ = ["Result", "write_json"]
+__all__ = ["Result", "finite", "write_json"]
 
 
 @dataclass
@@ -101,8 +101,8 @@ class Result:
         figures = asdict(self)
         for name in ("loss_first", "loss_last", "heldout_loss"):
             figures[name] = getattr(self, name)
-        finite: dict[str, Any] = _finite(figures)
-        return finite
+        clean: dict[str, Any] = finite(figures)
+        return clean
 
 
 def write_json(path: Path, figures: dict[str, Any]) -> None:
@@ -114,9 +114,10 @@ def write_json(path: Path, figures: dict[str, Any]) -> None:
         raise ConfigError(f"--json {path}: {error.strerror or error}") from error
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same for JSON, which has no NaN and no infinity: None in their place."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError
+from lowgraph.models import huggingface
 from lowgraph.precision import Precision
 from lowgraph.train import plot
-from lowgraph.train.config import TrainConfig
+from lowgraph.train.config import TrainConfig, naming
 from lowgraph.train.datasets import Dataset, has_a_size, plan_for, read_data
 from lowgraph.train.loop import Trainer, check_resume
 from lowgraph.train.plan import make_plan, model_of
@@ -18,6 +19,7 @@ from lowgraph.train.result import Result, write_json
 from lowgraph.train.said import Progress, say_end, say_header
 from lowgraph.train.sampling import generate
 from lowgraph.train.start import (
+    initial_weights,
     prepare_outputs,
     resume_from,
     what_is_not_the_same,
@@ -65,18 +67,20 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     notes += what_the_data_changed(plan)
     if resume is not None:
         notes += what_is_not_the_same(resume, plan, device)
+    weights = initial_weights(config, plan, notes.append)
     for note in notes:
         say(note)
     progress = Progress(say, data)
     with Trainer(
         device, config, plan, data,
-        resume=resume, on_lap=progress.lap, on_heldout=progress.heldout,
+        resume=resume, weights=weights, on_lap=progress.lap, on_heldout=progress.heldout,
         on_checkpoint=progress.checkpoint,
     ) as trainer:  # fmt: skip
         result = _begin(trainer, device, data)
         say_header(result, trainer, data, say)
         trainer.train()
         progress.checkpoint(trainer)  # first of all: a Ctrl-C from here on ends the run
+        _export(trainer, say)
         trainer.evaluate()
         _conclude(result, trainer)
         say_end(result, trainer, data, say)
@@ -147,6 +151,14 @@ def _sample(trainer: Trainer, say: Say) -> str | None:
     ).decode(errors="replace")
     say(f"sample of {config.sample} bytes at temperature {config.temperature:g}:\n{text}")
     return text
+
+
+def _export(trainer: Trainer, say: Say) -> None:
+    folder, plan = trainer.config.export, trainer.plan
+    if folder is not None:
+        with naming("export"):
+            huggingface.save(folder, plan.model, plan.shape, trainer.checkpoint().parameters)
+        say(f"weights: written to {folder}")
 
 
 def _write_files(config: TrainConfig, result: Result, say: Say) -> None:

@@ -31,6 +31,7 @@ MAY_CHANGE = {
     "checkpoint": "an output",
     "checkpoint_every": "when it is written; nothing is trained by it",
     "resume": "where the run comes from",
+    "export": "an output",
 }
 """Fields of TrainConfig that a resumed run may change, and why that leaves it the same run."""
 
