@@ -9,7 +9,7 @@ from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
 from lowgraph.models import CharLM
 from lowgraph.optim import AdamW
-from lowgraph.stages import stage
+from lowgraph.stages import arm, stage
 from lowgraph.train.ring import MappedRing
 
 __all__ = ["TrainingStep"]
@@ -18,7 +18,8 @@ __all__ = ["TrainingStep"]
 class TrainingStep:
     """Batch, forward, loss, backward, AdamW; nothing in it waits or needs the host.
 
-    Its stages: batch, the model's, optimizer, and bookkeeping for control block and loss ring.
+    Its stages: batch, the model's, optimizer, and bookkeeping for control block and loss ring. Its
+    arms: optimizer, and ring inside of bookkeeping.
 
     What changes from step to step is read from `control`, a block on the device that the step
     itself advances first; the batch is drawn by it from `text`, bytes on the device.
@@ -57,12 +58,14 @@ class TrainingStep:
         trace = self.model.forward(stream, tokens)
         loss = self.model.loss_and_gradient(stream, trace, targets)
         ring = self._ring
-        with stage("bookkeeping"):
-            self._record.write(stream, ring.device_address, loss, self._control, ring.slots)
+        with stage("bookkeeping"), arm("ring") as on:
+            if on:
+                self._record.write(stream, ring.device_address, loss, self._control, ring.slots)
         self.model.backward(stream, trace)
         if self.optimizer is not None:
-            with stage("optimizer"):
-                self.optimizer.step(stream, self._control)
+            with arm("optimizer") as on:
+                if on:
+                    self.optimizer.step(stream, self._control)
         for piece in (tokens, targets, loss):
             self._pool.give_back(piece)
 
