@@ -27,7 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from lowgraph import driver
+from lowgraph import counters, driver
+from lowgraph.counters import Counts
 from lowgraph.driver import captures, event
 from lowgraph.errors import PhaseError
 from lowgraph.stages import current, inclusive, listening
@@ -41,11 +42,13 @@ class StageTimes:
 
     own_us: microseconds on the device between events, of the innermost stage; what is in no stage
         is that of "". own_nodes: nodes that a capture recorded there, events left out; all 0 of
-        an unrecorded pass.
+        an unrecorded pass. own_launches: kernels that an unrecorded pass launched there, of this
+        library, by any thread; all 0 of a recorded one.
     """
 
     own_us: dict[str, float]
     own_nodes: dict[str, int]
+    own_launches: dict[str, int]
 
     def us(self) -> dict[str, float]:
         """Microseconds by stage, inner stages included."""
@@ -55,6 +58,10 @@ class StageTimes:
         """Nodes by stage, inner stages included."""
         return {path: int(count) for path, count in inclusive(self.own_nodes).items()}
 
+    def launches(self) -> dict[str, int]:
+        """Launches by stage, inner stages included."""
+        return {path: int(count) for path, count in inclusive(self.own_launches).items()}
+
     @property
     def total_us(self) -> float:
         """Microseconds from the first event to the last."""
@@ -63,25 +70,26 @@ class StageTimes:
 
 @dataclass(frozen=True)
 class _Interval:
-    """What lies between two events: whose it is, and the nodes that were recorded there."""
+    """What lies between two events: whose it is, and the nodes, or else launches, made there."""
 
     path: str
     start: int
     end: int
-    nodes: int
+    made: int
 
 
 class _Pass:
     """One pass of a body, told of its stages: events on its stream, intervals between them."""
 
-    def __init__(self, stream: int, recorded: bool, spare: list[int]) -> None:
+    def __init__(self, stream: int, recorded: bool, spare: list[int], counts: Counts) -> None:
         self.events: list[int] = []
         self.intervals: list[_Interval] = []
         self.recorded = recorded
         self._stream = stream
         self._spare = spare
+        self._counts = counts
         self._thread = threading.get_ident()
-        self._seen = 0  # nodes of the capture at the last event, that event included
+        self._seen = 0  # nodes or launches at the last event, that event's node included
         self._mark()
 
     def begin(self, path: str) -> None:
@@ -96,28 +104,31 @@ class _Pass:
 
     def cut(self, path: str) -> None:
         """End an interval of stage `path` here, unless nothing was recorded in it."""
-        if not self.recorded:
-            self._close(path, 0)
-            return
         recorder = captures.recorder()
-        if recorder is not None and recorder.placed[0]:
+        if self.recorded and recorder is not None and recorder.placed[0]:
             return  # in the body of a conditional
-        nodes = self._count() - self._seen
-        if nodes:
-            self._close(path, nodes)
+        made = self._count() - self._seen
+        if made or not self.recorded:
+            start = self.events[-1]
+            self._mark()
+            self.intervals.append(_Interval(path, start, self.events[-1], made))
 
-    def _close(self, path: str, nodes: int) -> None:
-        start = self.events[-1]
-        self._mark()
-        self.intervals.append(_Interval(path, start, self.events[-1], nodes))
+    def made(self) -> dict[str, int]:
+        """Nodes, or else launches, by stage."""
+        sums: dict[str, int] = {}
+        for one in self.intervals:
+            sums[one.path] = sums.get(one.path, 0) + one.made
+        return sums
 
     def _mark(self) -> None:
         made = self._spare.pop() if self._spare else event.create(timing=True)
         self.events.append(made)
         event.record(made, self._stream, external=self.recorded)
-        self._seen = self._count() if self.recorded else 0
+        self._seen = self._count()
 
     def _count(self) -> int:
+        if not self.recorded:
+            return self._counts.launches
         graph = driver.stream.capture_graph(self._stream)
         return self._seen if graph is None else driver.graph.count_nodes(graph)
 
@@ -126,9 +137,12 @@ class StageTimer:
     """See the module. Calling it runs one pass of `body` on a stream, timed.
 
     One thread runs it and reads it. Close it after the graphs that were recorded with it.
+
+    Attributes: own_launches, of the latest unrecorded pass by stage (see StageTimes).
     """
 
     def __init__(self, body: Callable[[int], None]) -> None:
+        self.own_launches: dict[str, int] = {}
         self._body = body
         self._latest: _Pass | None = None
         self._stream = 0
@@ -138,17 +152,20 @@ class StageTimer:
     def __call__(self, stream: int) -> None:
         """Enqueue or record one step."""
         recorded = driver.stream.capture_status(stream) == "active"
-        timed = _Pass(stream, recorded, self._spare)
-        try:
-            with listening(timed):
-                self._body(stream)
-            timed.cut(current())
-        except BaseException:
-            self._keep(timed)
-            raise
+        with counters.scope() as counts:
+            timed = _Pass(stream, recorded, self._spare, counts)
+            try:
+                with listening(timed):
+                    self._body(stream)
+                timed.cut(current())
+            except BaseException:
+                self._keep(timed)
+                raise
         before, self._latest, self._stream = self._latest, timed, stream
         if before is not None:
             self._keep(before)
+        if not recorded:
+            self.own_launches = timed.made()
 
     @property
     def recorded(self) -> bool:
@@ -170,12 +187,13 @@ class StageTimer:
             raise PhaseError("no step was timed yet: run the step, then read its stages")
         driver.stream.synchronize(self._stream)
         times: dict[str, float] = {}
-        nodes: dict[str, int] = {}
         for one in self._latest.intervals:
             us = 1e3 * event.elapsed_ms(one.start, one.end)
             times[one.path] = times.get(one.path, 0.0) + us
-            nodes[one.path] = nodes.get(one.path, 0) + one.nodes
-        return StageTimes(times, nodes)
+        made = self._latest.made()
+        none = dict.fromkeys(made, 0)
+        nodes, launches = (made, none) if self._latest.recorded else (none, made)
+        return StageTimes(times, nodes, launches)
 
     def close(self) -> None:
         """Destroy the events. Idempotent."""

@@ -75,7 +75,7 @@ def test_a_long_torn_line_is_cut_off(tmp_path: Path) -> None:
 def test_another_file_is_left_as_it_is(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.csv"
     path.write_text(text)
-    with pytest.raises(ConfigError, match="begins with another line than step,loss.*a new name"):
+    with pytest.raises(ConfigError, match=r"begins with another line than step,loss.*a new name"):
         open_log(path)
     assert path.read_text() == text
 
@@ -102,7 +102,7 @@ def test_a_line_that_does_not_fit_is_taken_back(
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(file, data[: len(data) // 2])
 
-    with monkeypatch.context() as patched, pytest.raises(ConfigError, match="run.csv: No space"):
+    with monkeypatch.context() as patched, pytest.raises(ConfigError, match=r"run\.csv: No space"):
         patched.setattr(os, "write", full)
         log.write(FIGURES[1])
     assert len(calls) == 2 and path.read_text() == HEADER + "10,2.5,,,,0.125\n"

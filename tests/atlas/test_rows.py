@@ -71,6 +71,12 @@ def test_a_stage_that_the_window_has_not_is_there_with_nothing() -> None:
     assert [(one.stage, one.us, one.launches) for one in found] == [("once", 0.0, 1), ("a", 1.0, 0)]
 
 
+def test_a_log_of_some_steps_alone_has_a_third_of_those() -> None:
+    rows = [Row(step, "a", 0, 1, float(step)) for step in (500, 2, 100, 510, 900)]
+    (one,) = summarise(rows)
+    assert (one.steps, one.us) == (2, (510 + 900) / 2)
+
+
 def test_stages_stand_behind_those_that_they_are_in() -> None:
     given = ["b", "a", "a/z", "c/inner", "b/late", "a/y", "c", "b/late/x", "a"]
     assert in_order(given) == ["b", "b/late", "b/late/x", "a", "a/z", "a/y", "c", "c/inner"]

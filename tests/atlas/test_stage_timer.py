@@ -30,7 +30,7 @@ def _fastest(step: Callable[[], None], timer: StageTimer) -> dict[str, float]:
 
 
 def _layers(parts: Parts, stream: int) -> None:
-    """Seven kernels: an outer stage with work of its own and two kinds of inner ones, three times."""
+    """Seven kernels: before, in an outer stage with work of its own and inner ones, and behind."""
     parts.touch(stream)
     with stage("model"):
         for _ in range(3):
@@ -90,6 +90,9 @@ def test_the_stage_of_the_long_kernel_dominates(parts: Parts, graph: bool) -> No
         assert us["model/long"] > 2 * others, "some ms against five short kernels"
         times = timer.read()
         us = times.us()
+        count = {"": 1, "model": 5, "model/short": 3, "model/long": 1, "end": 1}
+        assert (times.nodes() if graph else times.launches()) == count
+        assert not any((times.own_launches if graph else times.own_nodes).values())
         inner = us["model/short"] + us["model/long"]
         assert us["model"] == pytest.approx(inner + times.own_us["model"])
         outer = sum(value for name, value in us.items() if "/" not in name)
@@ -152,7 +155,7 @@ def test_off_a_step_makes_no_call_more(parts: Parts) -> None:
         return dict(eager.calls), dict(replayed.calls)
 
     def bare(stream: int) -> None:
-        for work in (parts.touch, lambda s: parts.spin(s, 0)) + (parts.touch,):
+        for work in (parts.touch, lambda s: parts.spin(s, 0), parts.touch):
             work(stream)
 
     def staged(stream: int) -> None:
@@ -215,7 +218,7 @@ def test_a_recapture_is_timed_by_its_own_events(parts: Parts) -> None:
 
 
 def test_a_stage_in_a_conditionals_body_is_the_conditionals(parts: Parts) -> None:
-    """An event record in such a body fails at instantiate: there is none, and the step is a graph."""
+    """An event record in such a body fails at instantiate: there is none, and there is a graph."""
     flag = parts.pool.take("flag", 1, np.int32)
     upload(flag, np.ones(1, np.int32), parts.stream)
     parts.rig.sync()
@@ -262,7 +265,7 @@ def test_work_of_a_fork_counts_where_it_is_recorded_and_where_it_is_joined(parts
         long = _fastest(step, timer)
         assert timer.read().own_nodes == {"fork": 1, "join": 1}
         parts.set_rounds(SHORT, SHORT)
-        # Which of the two has it is the device's: the record of the fork's end need not wait for it.
+        # Which of the two has it is the device's: the record at the fork's end need not wait.
         assert sum(long.values()) > 10 * sum(_fastest(step, timer).values())
         step.close()
     event.destroy(made)

@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class StageSummary:
-    """A stage over the warm window, the last third of the steps (at least one).
+    """A stage over the warm window, the last third of the steps that a log has (at least one).
 
     launches: of an eager step, 0 if the log has none. nodes: of a replayed step of the window.
     us: mean of the window, in microseconds on the device; us_min, us_max: its ends.
@@ -105,11 +105,11 @@ def read_rows(path: Path) -> list[Row]:
 
 def summarise(rows: Sequence[Row]) -> list[StageSummary]:
     """The stages of a log over its warm window, in the order of `in_order`."""
-    last = max(row.step for row in rows)
-    warm = last - math.ceil(last / 3)
+    steps = sorted({row.step for row in rows})
+    warm = steps[-math.ceil(len(steps) / 3) :]
     stages = in_order(row.stage for row in rows)
     launches = {name: _most(rows, name, "launches") for name in stages}
-    window = [row for row in rows if row.step > warm]
+    window = [row for row in rows if row.step >= warm[0]]
     times = {name: [row.us for row in window if row.stage == name] or [0.0] for name in stages}
     nodes = {name: _most(window, name, "nodes") for name in stages}
     means = {name: sum(times[name]) / len(times[name]) for name in stages}
@@ -125,7 +125,7 @@ def summarise(rows: Sequence[Row]) -> list[StageSummary]:
             nodes[name] - sum(nodes[one] for one in _inside(name, stages)),
             # Each row's time is rounded, so that the parts may be more than the whole.
             max(0.0, means[name] - sum(means[one] for one in _inside(name, stages))),
-            last - warm,
+            len(warm),
         )
         for name in stages
     ]

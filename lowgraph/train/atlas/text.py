@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lowgraph.memory import counted
 from lowgraph.train.atlas.arms import Arm, Cross
@@ -10,7 +10,7 @@ from lowgraph.train.atlas.atlas import Atlas
 from lowgraph.train.atlas.rows import StageSummary
 from lowgraph.train.atlas.subject import by_stage
 
-__all__ = ["summary_text", "text_of"]
+__all__ = ["stage_lines", "summary_text", "text_of"]
 
 _RANKED = 12  # rows of the ranked table: the rest is in the JSON file
 _NO_STAGE = "(none)"
@@ -19,7 +19,7 @@ _NO_STAGE = "(none)"
 def text_of(atlas: Atlas) -> list[str]:
     """The whole atlas."""
     return [
-        *_stages(atlas),
+        *stage_lines(atlas.stages, atlas.full.eager_stages_us),
         *_timers(atlas),
         *_ranked(atlas),
         *_ceilings(atlas),
@@ -60,21 +60,22 @@ def _cell(one: StageSummary) -> str:
     return f"{one.us:12.1f}{one.nodes or one.launches:10d}"
 
 
-def _stages(atlas: Atlas) -> list[str]:
-    stages = atlas.stages
-    head = f"{'stage':32}{'launches':>9}{'nodes':>7}{'us':>11}{'own us':>11}{'eager us':>11}"
-    lines = [f"stages over the last {counted(stages[0].steps, 'step')}, inner ones included:", head]
-    eager = atlas.full.eager_stages_us
-    lines += [
-        f"{_indented(one.stage):32}{one.launches:9d}{one.nodes:7d}{one.us:11.1f}{one.own_us:11.1f}"
-        f"{eager.get(one.stage, 0.0):11.1f}"
-        for one in stages
+def stage_lines(
+    stages: Sequence[StageSummary], eager_us: Mapping[str, float] | None = None
+) -> list[str]:
+    """A table of stages, and the step as their sum. eager_us: by stage, a column of its own."""
+    eager = "" if eager_us is None else f"{'eager us':>11}"
+    lines = [
+        f"stages over the last {counted(stages[0].steps, 'step')}, inner ones included:",
+        f"{'stage':32}{'launches':>9}{'nodes':>7}{'us':>11}{'own us':>11}{eager}",
     ]
+    for one in stages:
+        last = "" if eager_us is None else f"{eager_us.get(one.stage, 0.0):11.1f}"
+        counts = f"{one.launches:9d}{one.nodes:7d}"
+        lines.append(f"{_indented(one.stage):32}{counts}{one.us:11.1f}{one.own_us:11.1f}{last}")
     outer = [one for one in stages if one.outermost]
-    return [
-        *lines,
-        f"{'step':32}{atlas.launches:9d}{atlas.nodes:7d}{sum(one.us for one in outer):11.1f}",
-    ]
+    sums = [sum(getattr(one, name) for one in outer) for name in ("launches", "nodes", "us")]
+    return [*lines, f"{'step':32}{sums[0]:9d}{sums[1]:7d}{sums[2]:11.1f}"]
 
 
 def _timers(atlas: Atlas) -> list[str]:
