@@ -150,10 +150,9 @@ class CsvLog(_Closing):
             raise ConfigError(
                 f"--log {self._path}: another run is writing it; give each run a log of its own"
             ) from error
-        size = os.fstat(file).st_size
         head = os.pread(file, len(_HEADER), 0)
         if head != _HEADER:
-            if not _HEADER.startswith(head) or size > len(head):
+            if not _HEADER.startswith(head):
                 raise ConfigError(
                     f"--log {self._path}: it is there and begins with another line than "
                     f"{_HEADER.decode().strip()}; give a new name"
@@ -161,7 +160,7 @@ class CsvLog(_Closing):
             os.ftruncate(file, 0)  # empty, or killed in the middle of the header
             self._append(file, _HEADER)
         else:
-            os.ftruncate(file, _end_of_last_line(file, size))
+            os.ftruncate(file, _end_of_last_line(file, os.fstat(file).st_size))
 
     @staticmethod
     def _append(file: int, line: bytes) -> None:

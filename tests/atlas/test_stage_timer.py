@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 
@@ -120,19 +121,40 @@ def test_each_replay_takes_its_times_anew(parts: Parts) -> None:
         step.close()
 
 
-def test_the_times_lie_within_the_step(parts: Parts) -> None:
+def test_occurrences_of_a_stage_are_summed(parts: Parts) -> None:
+    def body(stream: int) -> None:
+        for _ in range(4):
+            with stage("four"):
+                parts.spin(stream, 1)
+            with stage("between"):
+                parts.touch(stream)
+        with stage("one"):
+            parts.spin(stream, 1)
+
+    with StageTimer(body) as timer:
+        step = parts.step(timer)
+        step()
+        us = _fastest(step, timer)
+        assert us["four"] > 2 * us["one"], "four times as much, on a machine of even speed"
+        step.close()
+
+
+def test_the_times_are_those_of_the_step_around_them(parts: Parts) -> None:
     start, end = event.create(timing=True), event.create(timing=True)
+    shares = []
     with StageTimer(lambda stream: _layers(parts, stream)) as timer:
         step = parts.step(timer)
         step()
-        step()
-        event.record(start, parts.stream)
-        step()
-        event.record(end, parts.stream)
-        times = timer.read()
-        outside = 1e3 * event.elapsed_ms(start, end)
-        assert 0 < times.total_us <= outside + 1, "events are read to half a microsecond"
+        for _ in range(5):
+            event.record(start, parts.stream)
+            step()
+            event.record(end, parts.stream)
+            times = timer.read()
+            outside = 1e3 * event.elapsed_ms(start, end)
+            assert 0 < times.total_us <= outside + 1, "events are read to half a microsecond"
+            shares.append(times.total_us / outside)
         step.close()
+    assert max(shares) > 0.5, "the launch of a graph of 15 nodes takes less than the long kernel"
     event.destroy(start)
     event.destroy(end)
 
@@ -270,6 +292,28 @@ def test_work_of_a_fork_counts_where_it_is_recorded_and_where_it_is_joined(parts
         step.close()
     event.destroy(made)
     driver.stream.destroy(side)
+
+
+def test_stages_of_other_threads_cut_nothing(parts: Parts) -> None:
+    def other() -> None:
+        with stage("theirs"):
+            pass
+
+    def body(stream: int) -> None:
+        with stage("ours"):
+            parts.touch(stream)
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            parts.touch(stream)
+
+    with StageTimer(body) as timer:
+        step = parts.step(timer)
+        step()
+        assert list(timer.read().own_launches) == ["", "ours"]
+        step()
+        assert timer.read().own_nodes == {"ours": 2} and timer.events == 2
+        step.close()
 
 
 def test_before_any_step_there_is_nothing_to_read(parts: Parts) -> None:
