@@ -48,9 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_outputs(parser)
     actions = parser.add_subparsers(metavar="summary", dest="action")
-    text = "compare the warm windows of logs that --tsv wrote"
+    text = "compare what --tsv or --json wrote: stages, and of JSON files kernels too"
     compare = actions.add_parser("summary", help=text, description=text)
-    compare.add_argument("logs", nargs="+", type=non_empty_path, metavar="F.tsv")
+    compare.add_argument("logs", nargs="+", type=non_empty_path, metavar="F")
     _add_outputs(compare)
 
 

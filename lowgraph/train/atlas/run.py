@@ -13,9 +13,10 @@ from lowgraph.stages import nvtx_ranges
 from lowgraph.train import plot
 from lowgraph.train.atlas import picture
 from lowgraph.train.atlas.atlas import FEWEST_STEPS, Atlas, make_atlas
-from lowgraph.train.atlas.rows import read_rows, summarise, write_rows
+from lowgraph.train.atlas.rows import write_rows
+from lowgraph.train.atlas.saved import changes, read_saved
 from lowgraph.train.atlas.subject import Subject
-from lowgraph.train.atlas.text import summary_text, text_of
+from lowgraph.train.atlas.text import change_lines, summary_text, text_of
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import read_corpus
 from lowgraph.train.parts import Parts
@@ -44,7 +45,7 @@ def run(
     """
     if config.steps is not None and config.steps < FEWEST_STEPS:
         raise ConfigError(f"--steps must be at least {FEWEST_STEPS}, got {config.steps}")
-    _check_file("--tsv", tsv, {"--json": config.json, "--plot": config.plot})
+    _check_file("--tsv", tsv, ("--json", config.json), ("--plot", config.plot))
     if config.plot is not None:
         plot.require(config.plot)
     with nvtx_ranges() if nvtx else nullcontext():
@@ -91,29 +92,36 @@ def _run(config: TrainConfig, say: Say, tsv: Path | None, arms: Sequence[str] | 
 def summary(
     logs: Sequence[Path], say: Say, *, json: Path | None = None, picture_to: Path | None = None
 ) -> None:
-    """Set the warm windows of logs side by side; no device is opened. Raises ConfigError."""
-    _check_file("--json", json, {"--plot": picture_to})
-    _check_file("--plot", picture_to, {})
+    """Set the warm windows of logs side by side; no device is opened. Raises ConfigError.
+
+    logs: files of --tsv or --json. Of the latter the kernels are compared too, the first file's
+    with the last one's.
+    """
+    _check_file("--json", json, ("--plot", picture_to), *(("a log", path) for path in logs))
+    _check_file("--plot", picture_to, *(("a log", path) for path in logs))
     if picture_to is not None:
         plot.require(picture_to)
-    found = [summarise(read_rows(path)) for path in logs]
-    names = [path.stem for path in logs]
+    saved = [read_saved(path) for path in logs]
+    found = [one.stages for one in saved]
+    changed = changes(saved[0], saved[-1]) if len(saved) > 1 else None
     for line in summary_text([str(path) for path in logs], found):
+        say(line)
+    for line in [] if changed is None else change_lines(changed):
         say(line)
     if json is not None:
         told = [
-            {"log": str(path), "stages": [vars(one) for one in stages]}
-            for path, stages in zip(logs, found, strict=True)
+            {"log": str(one.path), "stages": [vars(stage) for stage in one.stages]} for one in saved
         ]
-        write_json(json, {"logs": told})
+        figures = None if changed is None else [vars(one) for one in changed]
+        write_json(json, {"logs": told, "changes": figures})
         say(f"wrote {json}")
     if picture_to is not None:
-        picture.draw(picture_to, names, found)
+        picture.draw(picture_to, [path.stem for path in logs], found)
         say(f"wrote {picture_to}")
 
 
-def _check_file(flag: str, path: Path | None, others: dict[str, Path | None]) -> None:
-    """Refuse a file that cannot be written, or is another output, before there is a result."""
+def _check_file(flag: str, path: Path | None, *others: tuple[str, Path | None]) -> None:
+    """Refuse a file that cannot be written, or is another one of the run, before it begins."""
     if path is None:
         return
     folder = path.absolute().parent
@@ -123,6 +131,6 @@ def _check_file(flag: str, path: Path | None, others: dict[str, Path | None]) ->
         raise ConfigError(f"{flag} {path}: {folder} is no folder that is there")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(f"{flag} {path}: {folder} may not be written")
-    for other, taken in others.items():
+    for other, taken in others:
         if taken is not None and os.path.realpath(taken) == os.path.realpath(path):
             raise ConfigError(f"{flag} and {other} must be different paths")

@@ -8,9 +8,10 @@ from lowgraph.memory import counted
 from lowgraph.train.atlas.arms import Arm, Cross
 from lowgraph.train.atlas.atlas import Atlas
 from lowgraph.train.atlas.rows import StageSummary
+from lowgraph.train.atlas.saved import Change
 from lowgraph.train.atlas.subject import by_stage
 
-__all__ = ["stage_lines", "summary_text", "text_of"]
+__all__ = ["change_lines", "stage_lines", "summary_text", "text_of"]
 
 _RANKED = 12  # rows of the ranked table: the rest is in the JSON file
 _NO_STAGE = "(none)"
@@ -43,6 +44,18 @@ def summary_text(names: Sequence[str], logs: Sequence[Sequence[StageSummary]]) -
     lines += [_compared(stage, [log.get(stage) for log in found]) for stage in stages]
     sums = [sum(one.us for one in log if one.outermost) for log in logs]
     lines.append(f"{'step':32}" + "".join(f"{us:12.1f}{'':10}" for us in sums))
+    return lines
+
+
+def change_lines(changes: Sequence[Change]) -> list[str]:
+    """Kernels of which the last log has another number than the first."""
+    if not changes:
+        return ["no kernel of any stage differs in number between the first log and the last"]
+    lines = [f"{'kernels, first log > last':64}{'launches':>14}{'nodes':>14}"]
+    for one in changes:
+        counts = (f"{before} > {after}" for before, after in (one.launches, one.nodes))
+        numbers = "".join(f"{text:>14}" for text in counts)
+        lines.append(f"{one.stage or _NO_STAGE:32}{one.kernel:32}{numbers}")
     return lines
 
 
