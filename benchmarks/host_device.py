@@ -111,11 +111,11 @@ class Bench:
         corpus = read_corpus(ROOT / "lowgraph" / "train")
         for preset in ("nano", "tiny"):
             config = TrainConfig(preset=preset, device="host", data=ROOT / "lowgraph" / "train")
-            plan = make_plan(config, preset, None)
+            plan = make_plan(config, "host")
             with Trainer(self.device, config, plan, corpus) as trainer:
                 for _ in range(2):
-                    trainer.parts.graph_step()
-                act = self._waited(trainer.parts.graph_step, trainer.parts.stream)
+                    trainer.parts.advance()
+                act = self._waited(trainer.parts.advance, trainer.parts.stream)
                 yield row(f"step of {preset}", "ms", 1e3, act, 1, min(self.rounds, 20))
 
     def build(self) -> Iterator[Row]:

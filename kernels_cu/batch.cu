@@ -29,14 +29,15 @@ extern "C" __global__ void __launch_bounds__(128) batch_gather(
     copy_pair(tokens, targets, corpus, start + t, (size_t)b * T + t);
 }
 
-// Overwrites tokens and targets with B neighbouring windows, start_b = first + b * T, for
-// evaluation in order; first + B * T < corpus_bytes.
+// Overwrites tokens and targets with B neighbouring windows, start_b = places[cursor[0]] + b * T,
+// for evaluation: places is a list of starts, each place + B * T < corpus_bytes.
 // Launch: block 128, grid (ceil(T/128), B).
 extern "C" __global__ void __launch_bounds__(128) batch_windows(
     int* __restrict__ tokens, int* __restrict__ targets, const unsigned char* __restrict__ corpus,
-    long long first, int B, int T)
+    const long long* __restrict__ places, const long long* __restrict__ cursor, int B, int T)
 {
     int t = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
     if (t >= T || b >= B) return;
-    copy_pair(tokens, targets, corpus, first + (size_t)b * T + t, (size_t)b * T + t);
+    size_t in_batch = (size_t)b * T + t;
+    copy_pair(tokens, targets, corpus, places[cursor[0]] + in_batch, in_batch);
 }

@@ -8,7 +8,8 @@
 //   dweight[c,k] = sum over b,t of dpre[b,t,c] * x[b,t-(W-1)+k,c],  dbias[c] = sum of dpre[b,t,c]
 //
 // Shapes: x, y, dx, dy, dpre [B,T,C]; weight, dweight [C,W]; bias, dbias [C]; partial
-// [chunks,W+1,C] (the taps, then the bias).
+// [chunks,W+1,C] (the taps, then the bias). x and dx may be columns of a wider matrix: x_row, at
+// least C, is the distance of their time steps.
 // W is the define CONV_WIDTH, 1 to 8; 4 where it is not given.
 // pre is made again in backward: W multiplications cost less than 4 bytes written and read.
 // Parameter gradients: a sum for each chunk of rows, then over the chunks in order; no atomics.
@@ -29,7 +30,7 @@
 struct Place {
     int c, valid;      // first of four channels, and how many of them exist
     int t, stop;       // time steps t .. stop-1
-    long long origin;  // offset of (b, 0, c); negative past the last sequence
+    long long row;     // row of (b, 0); negative past the last sequence
 };
 
 // The thread's four channels and TIMES time steps.
@@ -43,7 +44,7 @@ __device__ __forceinline__ Place place_of(int B, int T, int C)
     at.valid = quad_valid(at.c, C);
     at.t = (int)(tile - b * tiles) * TIMES;
     at.stop = at.t + TIMES < T ? at.t + TIMES : T;
-    at.origin = b < B ? b * T * C + at.c : -1;
+    at.row = b < B ? b * T : -1;
     return at;
 }
 
@@ -60,17 +61,17 @@ __device__ __forceinline__ void load_taps(float4* taps, const float* weight, int
 }
 
 // Row t of a sequence at `from`, zeros outside of it.
-__device__ __forceinline__ float4 load_row(const float* from, int t, int T, int C, int valid)
+__device__ __forceinline__ float4 load_row(const float* from, int t, int T, int stride, int valid)
 {
-    return t >= 0 && t < T ? load_quad(from + (long long)t * C, valid) : same_quad(0.0f);
+    return t >= 0 && t < T ? load_quad(from + (long long)t * stride, valid) : same_quad(0.0f);
 }
 
 // window[k] = row first + k, for all but the last k.
 __device__ __forceinline__ void open_window(
-    float4* window, const float* from, int first, int T, int C, int valid)
+    float4* window, const float* from, int first, int T, int stride, int valid)
 {
     UNROLL for (int k = 0; k + 1 < CONV_WIDTH; k++) {
-        window[k] = load_row(from, first + k, T, C, valid);
+        window[k] = load_row(from, first + k, T, stride, valid);
     }
 }
 
@@ -83,18 +84,19 @@ __device__ __forceinline__ void shift_window(float4* window)
 // Launch: block 128, grid ceil(B*ceil(T/8)*ceil(C/4)/128); four channels and 8 time steps a thread.
 extern "C" __global__ void __launch_bounds__(128) conv1d_forward(
     float* __restrict__ y, const float* __restrict__ x, const float* __restrict__ weight,
-    const float* __restrict__ bias, int B, int T, int C)
+    const float* __restrict__ bias, int B, int T, int C, int x_row)
 {
     Place at = place_of(B, T, C);
-    if (at.origin < 0) return;
+    if (at.row < 0) return;
     float4 taps[CONV_WIDTH], window[CONV_WIDTH], offset = load_quad(bias + at.c, at.valid);
+    const float* from = x + at.row * x_row + at.c;
     load_taps(taps, weight, at.c, at.valid);
-    open_window(window, x + at.origin, at.t - (CONV_WIDTH - 1), T, C, at.valid);
+    open_window(window, from, at.t - (CONV_WIDTH - 1), T, x_row, at.valid);
     for (int t = at.t; t < at.stop; t++) {
-        window[CONV_WIDTH - 1] = load_row(x + at.origin, t, T, C, at.valid);
+        window[CONV_WIDTH - 1] = load_row(from, t, T, x_row, at.valid);
         float4 pre = offset;
         UNROLL for (int k = 0; k < CONV_WIDTH; k++) pre = fma_quad(taps[k], window[k], pre);
-        float* to = y + at.origin + (long long)t * C;
+        float* to = y + (at.row + t) * C + at.c;
         store_quad(to, multiply_quad(pre, sigmoid_quad(pre)), at.valid);
         shift_window(window);
     }
@@ -104,18 +106,19 @@ extern "C" __global__ void __launch_bounds__(128) conv1d_forward(
 // Launch: as conv1d_forward.
 extern "C" __global__ void __launch_bounds__(128) conv1d_backward_pre(
     float* dpre, const float* dy, const float* __restrict__ x, const float* __restrict__ weight,
-    const float* __restrict__ bias, int B, int T, int C)
+    const float* __restrict__ bias, int B, int T, int C, int x_row)
 {
     Place at = place_of(B, T, C);
-    if (at.origin < 0) return;
+    if (at.row < 0) return;
     float4 taps[CONV_WIDTH], window[CONV_WIDTH], offset = load_quad(bias + at.c, at.valid);
+    const float* from = x + at.row * x_row + at.c;
     load_taps(taps, weight, at.c, at.valid);
-    open_window(window, x + at.origin, at.t - (CONV_WIDTH - 1), T, C, at.valid);
+    open_window(window, from, at.t - (CONV_WIDTH - 1), T, x_row, at.valid);
     for (int t = at.t; t < at.stop; t++) {
-        window[CONV_WIDTH - 1] = load_row(x + at.origin, t, T, C, at.valid);
+        window[CONV_WIDTH - 1] = load_row(from, t, T, x_row, at.valid);
         float4 pre = offset;
         UNROLL for (int k = 0; k < CONV_WIDTH; k++) pre = fma_quad(taps[k], window[k], pre);
-        long long place = at.origin + (long long)t * C;
+        long long place = (at.row + t) * C + at.c;
         float4 g = load_quad(dy + place, at.valid);
         store_quad(dpre + place, multiply_quad(g, silu_slope_quad(pre)), at.valid);
         shift_window(window);
@@ -126,20 +129,21 @@ extern "C" __global__ void __launch_bounds__(128) conv1d_backward_pre(
 // Launch: as conv1d_forward.
 extern "C" __global__ void __launch_bounds__(128) conv1d_backward_input(
     float* __restrict__ dx, const float* __restrict__ dpre, const float* __restrict__ weight, int B,
-    int T, int C)
+    int T, int C, int x_row)
 {
     Place at = place_of(B, T, C);
-    if (at.origin < 0) return;
+    if (at.row < 0) return;
     float4 taps[CONV_WIDTH], window[CONV_WIDTH];
+    const float* from = dpre + at.row * C + at.c;
     load_taps(taps, weight, at.c, at.valid);
-    open_window(window, dpre + at.origin, at.t, T, C, at.valid);
+    open_window(window, from, at.t, T, C, at.valid);
     for (int t = at.t; t < at.stop; t++) {
-        window[CONV_WIDTH - 1] = load_row(dpre + at.origin, t + CONV_WIDTH - 1, T, C, at.valid);
+        window[CONV_WIDTH - 1] = load_row(from, t + CONV_WIDTH - 1, T, C, at.valid);
         float4 sum = same_quad(0.0f);
         UNROLL for (int k = 0; k < CONV_WIDTH; k++) {
             sum = fma_quad(taps[CONV_WIDTH - 1 - k], window[k], sum);
         }
-        store_quad(dx + at.origin + (long long)t * C, sum, at.valid);
+        store_quad(dx + (at.row + t) * x_row + at.c, sum, at.valid);
         shift_window(window);
     }
 }
@@ -148,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(128) conv1d_backward_input(
 // Launch: block 64, grid (ceil(C/256), chunks); a thread owns four channels; no barrier.
 extern "C" __global__ void __launch_bounds__(64) conv1d_backward_partial(
     float* __restrict__ partial, const float* __restrict__ dpre, const float* __restrict__ x,
-    int rows, int T, int C, int chunk_rows)
+    int rows, int T, int C, int chunk_rows, int x_row)
 {
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (c >= C) return;
@@ -163,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(64) conv1d_backward_partial(
         UNROLL for (int k = 0; k < CONV_WIDTH; k++) {
             int back = CONV_WIDTH - 1 - k;
             if (t >= back) {
-                sums[k] = fma_quad(g, load_quad(x + (row - back) * C + c, valid), sums[k]);
+                sums[k] = fma_quad(g, load_quad(x + (row - back) * x_row + c, valid), sums[k]);
             }
         }
         sums[CONV_WIDTH] = add_quad(sums[CONV_WIDTH], g);

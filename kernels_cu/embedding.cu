@@ -1,4 +1,5 @@
-// Token and position embedding, float32: x[b,t] = token_table[tokens[b,t]] + position_table[t].
+// Token and position embedding, float32: x[b,t] = token_table[tokens[b,t]] + position_table[t], or
+// the token's alone.
 //
 //   dposition[t] = sum over b of dx[b,t]
 //   dtoken[v]    = sum of dx[b,t] over the places where tokens[b,t] == v, in order of b*T + t
@@ -12,7 +13,7 @@
 
 #include "common/quad.cuh"  // quads
 
-// Overwrites x.
+// Overwrites x. position_table may be null: then nothing is added.
 // Launch: block 128, grid ceil(B*T*ceil(C/4)/128); four channels a thread.
 extern "C" __global__ void __launch_bounds__(128) embedding_forward(
     float* __restrict__ x, const int* __restrict__ tokens, const float* __restrict__ token_table,
@@ -23,8 +24,10 @@ extern "C" __global__ void __launch_bounds__(128) embedding_forward(
     if (place >= (long long)B * T) return;
     int c = (int)(i - place * quads) * 4, valid = quad_valid(c, C);
     float4 token = load_quad(token_table + (size_t)tokens[place] * C + c, valid);
-    float4 position = load_quad(position_table + (size_t)(place % T) * C + c, valid);
-    store_quad(x + place * C + c, add_quad(token, position), valid);
+    if (position_table) {
+        token = add_quad(token, load_quad(position_table + (size_t)(place % T) * C + c, valid));
+    }
+    store_quad(x + place * C + c, token, valid);
 }
 
 // Overwrites places and begin.

@@ -13,6 +13,8 @@
 // Shapes: x, y [B,T,H,P]; raw, dt, decay (l above) [B,T,H]; A_log, dt_bias, D [H]; b, c [B,T,N],
 // shared by the heads; scores [B,chunks,32,32], C_t.B_s at [t,s]; states [B,chunks,H,P,N];
 // chunks = ceil(T/32). Backward (ssd_backward.cu) reads dt, decay, scores and states.
+// The inputs may be columns of wider matrices: x_row, bc_row and raw_row are the distances of the
+// time steps of x, of b and c, and of raw; H*P, N and H where they are matrices of their own.
 
 #include "common/ssd.cuh"  // chunks, tiles
 
@@ -20,7 +22,8 @@
 // Launch: block 64, grid ceil(B*chunks*H/64); a thread walks one chunk of one head.
 extern "C" __global__ void __launch_bounds__(64) ssd_decay(
     float* __restrict__ dt, float* __restrict__ decay, const float* __restrict__ raw,
-    const float* __restrict__ dt_bias, const float* __restrict__ A_log, int B, int T, int H)
+    const float* __restrict__ dt_bias, const float* __restrict__ A_log, int B, int T, int H,
+    int raw_row)
 {
     int chunks = (T + CHUNK - 1) / CHUNK;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -31,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(64) ssd_decay(
     float A = -expf(A_log[h]), bias = dt_bias[h], sum = 0.0f;
     for (int s = 0; s < rows; s++) {
         long long at = (step + s) * H + h;
-        float u = raw[at] + bias;
+        float u = raw[(step + s) * raw_row + h] + bias;
         float softplus = fmaxf(u, 0.0f) + log1pf(expf(-fabsf(u)));
         sum = fmaf(softplus, A, sum);
         dt[at] = softplus;
@@ -43,16 +46,16 @@ extern "C" __global__ void __launch_bounds__(64) ssd_decay(
 // Launch: block 64, grid (chunks, B); 4x4 results a thread.
 extern "C" __global__ void __launch_bounds__(64) ssd_scores(
     float* __restrict__ scores, const float* __restrict__ b, const float* __restrict__ c, int T,
-    int N)
+    int N, int bc_row)
 {
     int chunk = blockIdx.x, t = threadIdx.x / 8 * 4, s = threadIdx.x % 8 * 4;
     int rows = T - chunk * CHUNK < CHUNK ? T - chunk * CHUNK : CHUNK;
-    size_t origin = ((size_t)blockIdx.y * T + (size_t)chunk * CHUNK) * N;
+    size_t origin = ((size_t)blockIdx.y * T + (size_t)chunk * CHUNK) * bc_row;
     Tile sum = zero_tile();
     for (int n = 0; n < N; n += 4) {
         int valid = quad_valid(n, N);
-        Tile left = load_tile(c + origin, N, t, rows, n, valid);
-        add_products(sum, left, load_tile(b + origin, N, s, rows, n, valid));
+        Tile left = load_tile(c + origin, bc_row, t, rows, n, valid);
+        add_products(sum, left, load_tile(b + origin, bc_row, s, rows, n, valid));
     }
     float* to = scores + ((size_t)blockIdx.y * gridDim.x + chunk) * CHUNK * CHUNK;
     store_tile(to, CHUNK, t, CHUNK, s, 4, sum);
@@ -62,7 +65,8 @@ extern "C" __global__ void __launch_bounds__(64) ssd_scores(
 // Launch: block 64, grid (chunks, H, B).
 extern "C" __global__ void __launch_bounds__(64) ssd_chunk_states(
     float* __restrict__ states, const float* __restrict__ x, const float* __restrict__ dt,
-    const float* __restrict__ decay, const float* __restrict__ b, int T, int P, int N)
+    const float* __restrict__ decay, const float* __restrict__ b, int T, int P, int N, int x_row,
+    int bc_row)
 {
     __shared__ float weights[CHUNK];
     Chunk k = chunk_of_block(T);
@@ -73,9 +77,9 @@ extern "C" __global__ void __launch_bounds__(64) ssd_chunk_states(
         weights[s] = expf(last - decay[at]) * dt[at];
     }
     __syncthreads();
+    const float* x_at = x + k.step * x_row + blockIdx.y * P;
     float* to = states + k.state * P * N;
-    size_t stride = (size_t)H * P;
-    sum_outer(to, weights, x + k.head_step * P, stride, b + k.step * N, k.rows, P, N);
+    sum_outer(to, weights, x_at, x_row, b + k.step * bc_row, bc_row, k.rows, P, N);
 }
 
 // Turns states, in place, from what each chunk adds into the state before each chunk.
@@ -103,7 +107,8 @@ extern "C" __global__ void __launch_bounds__(64) ssd_state_scan(
 extern "C" __global__ void __launch_bounds__(64) ssd_output(
     float* __restrict__ y, const float* __restrict__ x, const float* __restrict__ dt,
     const float* __restrict__ decay, const float* __restrict__ c, const float* __restrict__ D,
-    const float* __restrict__ scores, const float* __restrict__ states, int T, int P, int N)
+    const float* __restrict__ scores, const float* __restrict__ states, int T, int P, int N,
+    int x_row, int bc_row)
 {
     __shared__ float sums[CHUNK];                              // decay; 0 from row `rows` on
     __shared__ __align__(16) float mix[CHUNK][CHUNK + 4];      // [s][t]
@@ -123,8 +128,7 @@ extern "C" __global__ void __launch_bounds__(64) ssd_output(
     __syncthreads();
 
     int t = threadIdx.x / 8 * 4;
-    size_t stride = (size_t)H * P;
-    const float* x_at = x + k.head_step * P;
+    const float* x_at = x + k.step * x_row + blockIdx.y * P;
     const float* state = states + k.state * P * N;
     if (t >= k.rows) return;
     for (int p = threadIdx.x % 8 * 4; p < P; p += 32) {
@@ -132,18 +136,19 @@ extern "C" __global__ void __launch_bounds__(64) ssd_output(
         Tile sum = zero_tile();  // of the state's part
         for (int n = 0; n < N; n += 4) {
             int n_valid = quad_valid(n, N);
-            Tile left = load_tile(c + k.step * N, N, t, k.rows, n, n_valid);
+            Tile left = load_tile(c + k.step * bc_row, bc_row, t, k.rows, n, n_valid);
             add_products(sum, left, load_tile(state, N, p, P, n, n_valid));
         }
         UNROLL for (int i = 0; i < 4; i++) {
             sum.row[i] = multiply_quad(sum.row[i], same_quad(expf(sums[t + i])));
         }
         for (int s = 0; s < t + 4 && s < k.rows; s++) {
-            add_outer(sum, load_quad(&mix[s][t], 4), load_quad(x_at + s * stride + p, valid));
+            const float* x_quad = x_at + (size_t)s * x_row + p;
+            add_outer(sum, load_quad(&mix[s][t], 4), load_quad(x_quad, valid));
         }
-        Tile skip = load_tile(x_at, stride, t, k.rows, p, valid);
+        Tile skip = load_tile(x_at, x_row, t, k.rows, p, valid);
         float4 d = same_quad(D[blockIdx.y]);
         UNROLL for (int i = 0; i < 4; i++) sum.row[i] = fma_quad(skip.row[i], d, sum.row[i]);
-        store_tile(y + k.head_step * P, stride, t, k.rows, p, valid, sum);
+        store_tile(y + k.head_step * P, (size_t)H * P, t, k.rows, p, valid, sum);
     }
 }

@@ -16,8 +16,9 @@
 // Order: ssd_backward_states, ssd_backward_scan, ssd_backward_head (ssd_backward_head.cu),
 // ssd_backward_inputs, ssd_backward_final. Parameter gradients: a sum for each chunk, then over the
 // chunks; no atomics.
-// Shapes: as in ssd.cu; dy, dx as x; draw as raw; db, dc as b; dstates as states; pairs
-// [B,chunks,H,32,32]; partial [B*chunks,3,H]; dA_log, dD, ddt_bias [H].
+// Shapes: as in ssd.cu; dy as y; dx as x; draw as raw; db, dc as b; dstates as states; pairs
+// [B,chunks,H,32,32]; partial [B*chunks,3,H]; dA_log, dD, ddt_bias [H]. x_row, bc_row and raw_row
+// there are those of the gradients, too.
 
 #include "common/ssd.cuh"  // chunks, tiles
 
@@ -25,7 +26,7 @@
 // Launch: block 64, grid (chunks, H, B).
 extern "C" __global__ void __launch_bounds__(64) ssd_backward_states(
     float* __restrict__ dstates, const float* __restrict__ dy, const float* __restrict__ decay,
-    const float* __restrict__ c, int T, int P, int N)
+    const float* __restrict__ c, int T, int P, int N, int bc_row)
 {
     __shared__ float weights[CHUNK];
     Chunk k = chunk_of_block(T);
@@ -34,7 +35,8 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_states(
     __syncthreads();
     float* to = dstates + k.state * P * N;
     size_t stride = (size_t)H * P;
-    sum_outer(to, weights, dy + k.head_step * P, stride, c + k.step * N, k.rows, P, N);
+    const float* c_at = c + k.step * bc_row;
+    sum_outer(to, weights, dy + k.head_step * P, stride, c_at, bc_row, k.rows, P, N);
 }
 
 // Turns dstates, in place, into the gradient of the state after each chunk.
@@ -96,7 +98,8 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_inputs(
     float* __restrict__ db, float* __restrict__ dc, const float* __restrict__ pairs,
     const float* __restrict__ dy, const float* __restrict__ x, const float* __restrict__ dt,
     const float* __restrict__ decay, const float* __restrict__ b, const float* __restrict__ c,
-    const float* __restrict__ states, const float* __restrict__ dstates, int T, int H, int P, int N)
+    const float* __restrict__ states, const float* __restrict__ dstates, int T, int H, int P, int N,
+    int x_row, int bc_row)
 {
     __shared__ __align__(16) float by_t[CHUNK][CHUNK + 4];
     __shared__ __align__(16) float by_s[CHUNK][CHUNK + 4];
@@ -111,8 +114,8 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_inputs(
     int n_valid = quad_valid(n, N);
     Tile db_sum = zero_tile(), dc_sum = zero_tile();
     for (int i = 0; i < rows; i++) {
-        float4 b_quad = load_quad(b + (step + i) * N + n, n_valid);
-        float4 c_quad = load_quad(c + (step + i) * N + n, n_valid);
+        float4 b_quad = load_quad(b + (step + i) * bc_row + n, n_valid);
+        float4 c_quad = load_quad(c + (step + i) * bc_row + n, n_valid);
         add_outer(dc_sum, load_quad(&by_s[i][own], 4), b_quad);
         add_outer(db_sum, load_quad(&by_t[i][own], 4), c_quad);
     }
@@ -124,10 +127,11 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_inputs(
             c_weight[i] = exists ? expf(decay[at]) : 0.0f;
             b_weight[i] = exists ? expf(last - decay[at]) * dt[at] : 0.0f;
         }
+        const float* x_at = x + step * x_row + (size_t)h * P;
         size_t first = (step * H + h) * P, state = (chunk * H + h) * P * N;
         for (int p = 0; p < P; p += 4) {
             int valid = quad_valid(p, P);
-            Tile x_tile = load_tile(x + first, stride, own, rows, p, valid);
+            Tile x_tile = load_tile(x_at, x_row, own, rows, p, valid);
             Tile g_tile = load_tile(dy + first, stride, own, rows, p, valid);
             UNROLL for (int i = 0; i < 4; i++) {
                 x_tile.row[i] = multiply_quad(x_tile.row[i], same_quad(b_weight[i]));
@@ -137,8 +141,8 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_inputs(
             add_matrix(dc_sum, g_tile, load_tile(states + state, N, p, P, n, n_valid));
         }
     }
-    store_tile(db + step * N, N, own, rows, n, n_valid, db_sum);
-    store_tile(dc + step * N, N, own, rows, n, n_valid, dc_sum);
+    store_tile(db + step * bc_row, bc_row, own, rows, n, n_valid, db_sum);
+    store_tile(dc + step * bc_row, bc_row, own, rows, n, n_valid, dc_sum);
 }
 
 // Overwrites dA_log, ddt_bias and dD with the sums over chunks, or adds them where accumulate is 1.

@@ -25,7 +25,7 @@ struct HeadWork {
 // Fills decay and dt, then, from the products dy_t.x_s, pairs, mix and cross.
 __device__ __forceinline__ void fill_squares(
     HeadWork& w, float* pairs, const Chunk& k, const float* dy, const float* x, const float* dt,
-    const float* decay, const float* scores, int P)
+    const float* decay, const float* scores, int P, int x_row)
 {
     int H = gridDim.y, t = threadIdx.x / LANES * 4, s = threadIdx.x % LANES * 4;
     if (threadIdx.x < CHUNK) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void fill_squares(
     for (int p = 0; p < P && s <= t; p += 4) {
         int valid = quad_valid(p, P);
         Tile left = load_tile(dy, (size_t)H * P, t, k.rows, p, valid);
-        add_products(sum, left, load_tile(x, (size_t)H * P, s, k.rows, p, valid));
+        add_products(sum, left, load_tile(x, x_row, s, k.rows, p, valid));
     }
     UNROLL for (int i = 0; i < 4; i++) {
         float products[4] = {sum.row[i].x, sum.row[i].y, sum.row[i].z, sum.row[i].w};
@@ -58,7 +58,8 @@ __device__ __forceinline__ void fill_squares(
 // Writes dx, and the thread's parts of the sums over P.
 __device__ __forceinline__ void input_gradient(
     HeadWork& w, float* dx, const Chunk& k, const float* dy, const float* x, const float* b,
-    const float* c, const float* state, const float* dstate, float D, int P, int N)
+    const float* c, const float* state, const float* dstate, float D, int P, int N, int x_row,
+    int bc_row)
 {
     int lane = threadIdx.x % LANES, s = threadIdx.x / LANES * 4;
     size_t stride = (size_t)gridDim.y * P;
@@ -71,12 +72,12 @@ __device__ __forceinline__ void input_gradient(
         }
         for (int n = 0; n < N; n += 4) {
             int n_valid = quad_valid(n, N);
-            Tile b_tile = load_tile(b, N, s, k.rows, n, n_valid);
+            Tile b_tile = load_tile(b, bc_row, s, k.rows, n, n_valid);
             add_products(after, b_tile, load_tile(dstate, N, p, P, n, n_valid));
-            Tile c_tile = load_tile(c, N, s, k.rows, n, n_valid);
+            Tile c_tile = load_tile(c, bc_row, s, k.rows, n, n_valid);
             add_products(before, c_tile, load_tile(state, N, p, P, n, n_valid));
         }
-        Tile x_tile = load_tile(x, stride, s, k.rows, p, valid);
+        Tile x_tile = load_tile(x, x_row, s, k.rows, p, valid);
         Tile g_tile = load_tile(dy, stride, s, k.rows, p, valid);
         UNROLL for (int i = 0; i < 4; i++) {
             float fade = s + i < k.rows ? expf(last - w.decay[s + i]) : 0.0f;
@@ -89,7 +90,7 @@ __device__ __forceinline__ void input_gradient(
             float4 skipped = multiply_quad(g_tile.row[i], same_quad(D));
             own.row[i] = fma_quad(own.row[i], same_quad(w.dt[s + i]), skipped);
         }
-        store_tile(dx, stride, s, k.rows, p, valid, own);
+        store_tile(dx, x_row, s, k.rows, p, valid, own);
     }
     UNROLL for (int i = 0; i < 4; i++) {
         w.parts[0][lane][s + i] = direct[i];
@@ -125,19 +126,20 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_head(
     const float* __restrict__ dt, const float* __restrict__ decay, const float* __restrict__ A_log,
     const float* __restrict__ b, const float* __restrict__ c, const float* __restrict__ D,
     const float* __restrict__ scores, const float* __restrict__ states,
-    const float* __restrict__ dstates, int T, int P, int N)
+    const float* __restrict__ dstates, int T, int P, int N, int x_row, int bc_row, int raw_row)
 {
     __shared__ __align__(16) HeadWork w;
     Chunk k = chunk_of_block(T);
     int H = gridDim.y, h = blockIdx.y, r = threadIdx.x, size = P * N;
-    size_t first = k.head_step * P, square = CHUNK * CHUNK;
+    size_t first = k.head_step * P, x_first = k.step * x_row + (size_t)h * P;
+    size_t bc_first = k.step * bc_row, square = CHUNK * CHUNK;
     const float* state = states + k.state * size;
     const float* dstate = dstates + k.state * size;
 
-    fill_squares(w, pairs + k.state * square, k, dy + first, x + first, dt, decay,
-                 scores + k.scores * square, P);
-    input_gradient(w, dx + first, k, dy + first, x + first, b + k.step * N, c + k.step * N, state,
-                   dstate, D[h], P, N);
+    fill_squares(w, pairs + k.state * square, k, dy + first, x + x_first, dt, decay,
+                 scores + k.scores * square, P, x_row);
+    input_gradient(w, dx + x_first, k, dy + first, x + x_first, b + bc_first, c + bc_first, state,
+                   dstate, D[h], P, N, x_row, bc_row);
     float bound = 0.0f;
     for (int i = r; i < size; i += THREADS) bound = fmaf(dstate[i], state[i], bound);
     w.bound[r] = bound;
@@ -160,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_head(
         float da = decay_gradient(w, r, k.rows);
         float slope = -expm1f(-w.dt[r]);
         float gradient = slope * fmaf(-expf(A_log[h]), da, w.direct[r]);
-        draw[k.head_step + (size_t)r * H] = gradient;
+        draw[(k.step + r) * raw_row + h] = gradient;
         w.totals[0][r] = w.dt[r] * da;
         w.totals[1][r] = gradient;
     }

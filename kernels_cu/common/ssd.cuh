@@ -82,11 +82,11 @@ __device__ __forceinline__ Chunk chunk_of_block(int T)
 }
 
 // Overwrites out [P,N] = sum over the chunk's steps s of weights[s] * left[s] (outer) right[s].
-// left: rows of a [.,P] array with this stride; right: rows of a [.,N] array. A thread makes 4x4
-// results at a time.
+// left: rows of P elements, right: rows of N, with these strides. A thread makes 4x4 results at a
+// time.
 __device__ __forceinline__ void sum_outer(
     float* out, const float* weights, const float* left, size_t left_stride, const float* right,
-    int rows, int P, int N)
+    size_t right_stride, int rows, int P, int N)
 {
     int columns = (N + 3) / 4, tiles = (P + 3) / 4 * columns;
     for (int i = threadIdx.x; i < tiles; i += blockDim.x) {
@@ -95,7 +95,7 @@ __device__ __forceinline__ void sum_outer(
         Tile sum = zero_tile();
         for (int s = 0; s < rows; s++) {
             float4 a = load_quad(left + s * left_stride + p, p_valid);
-            float4 b = load_quad(right + (size_t)s * N + n, n_valid);
+            float4 b = load_quad(right + s * right_stride + n, n_valid);
             add_outer(sum, multiply_quad(a, same_quad(weights[s])), b);
         }
         store_tile(out, N, p, P, n, n_valid, sum);

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lowgraph.models.presets import MODELS, PRESETS
-from lowgraph.train.arguments import non_empty_path
+from lowgraph.train.arguments import add_model, non_empty_path
 from lowgraph.train.config import TrainConfig
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
@@ -18,14 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
     )
-    parser.add_argument(
-        "--model", default=MODELS[0], metavar="M", help=f"model: {', '.join(MODELS)}"
-    )
-    parser.add_argument(
-        "--preset",
-        metavar="P",
-        help=f"size: {', '.join(PRESETS)} (default: nano on the host, small on a GPU)",
-    )
+    add_model(parser)
     parser.add_argument(
         "--steps", type=int, default=30, metavar="N", help="of each measuring run (default: 30)"
     )

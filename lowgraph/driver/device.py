@@ -40,13 +40,13 @@ class Device(abc.ABC):
     total_memory: bytes.
     context: the primary context's handle.
     blas_backend: "cublas" or "kernel".
-    default_preset: name of the model size that suits the device, when the user names none.
+    kind: "host" or "cuda", which has its own default size of a model.
     """
 
     spec: str
     arch: str
     blas_backend: str
-    default_preset: str
+    kind: str
 
     def __init__(self, ordinal: int) -> None:
         gate.call(driver.cuInit, 0)
@@ -120,7 +120,7 @@ class CudaDevice(Device):
     """A GPU through the CUDA driver."""
 
     blas_backend = "cublas"
-    default_preset = "small"
+    kind = "cuda"
 
     def __init__(self, ordinal: int) -> None:
         super().__init__(ordinal)
@@ -164,7 +164,7 @@ class HostDevice(Device):
 
     spec = "host"
     blas_backend = "kernel"
-    default_preset = "nano"
+    kind = "host"
 
     def __init__(self) -> None:
         from lowgraph import hostdev

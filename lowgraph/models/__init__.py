@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from lowgraph.models.charlm import CharLM
-from lowgraph.models.presets import MODELS, PRESETS, CharLMConfig, Preset
+from lowgraph.models.presets import PRESETS, CharLMConfig, Preset
+from lowgraph.models.registry import DEFAULT_MODEL, MODELS, ModelEntry, find_model, find_preset
 
-__all__ = ["MODELS", "PRESETS", "CharLM", "CharLMConfig", "Preset"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "MODELS",
+    "PRESETS",
+    "CharLM",
+    "CharLMConfig",
+    "ModelEntry",
+    "Preset",
+    "find_model",
+    "find_preset",
+]

@@ -11,17 +11,13 @@ Stages: forward, loss, backward; in the first and the last embedding, attention,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from lowgraph.blas import Blas
-from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
-from lowgraph.memory import Arena, PersistentPool, Slice, download, upload
+from lowgraph.memory import PersistentPool, Slice
 from lowgraph.models.layers import Attended, Layers, Normed
+from lowgraph.models.model import Model
 from lowgraph.models.parameters import decayed_count, parameter_specs
 from lowgraph.models.presets import CharLMConfig
 from lowgraph.stages import stage
@@ -53,14 +49,10 @@ class Trace:
     logits: Slice
 
 
-class CharLM:
+class CharLM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    Attributes
-    ----------
     config: its shape.
-    parameters, gradients: arenas of the same layout, by PyTorch's names, decayed tensors first.
-        Both are zero until `load_state`; backward overwrites the gradients.
     """
 
     def __init__(
@@ -72,27 +64,10 @@ class CharLM:
         pool: PersistentPool,
         stream: int,
     ) -> None:
+        super().__init__(parameter_specs(config), decayed_count(config), pool, stream)
         self.config = config
-        self.parameters = Arena(pool, "parameters", parameter_specs(config))
-        self.gradients = self.parameters.like("gradients")
-        # The padding between tensors too: the optimizer runs over the whole arenas.
-        self.parameters.zero(stream)
-        self.gradients.zero(stream)
         self._layers = Layers(config, library, blas, pool, self.parameters, self.gradients)
         self._blocks = tuple(f"b.{layer}" for layer in range(config.layers))
-
-    @property
-    def parameter_count(self) -> int:
-        """Number of parameters, padding left out."""
-        return sum(piece.elements for piece in self.parameters.values())
-
-    @property
-    def decayed_elements(self) -> int:
-        """Elements from the front of the arenas that take weight decay (padding included)."""
-        first_vector = self.parameters.specs[decayed_count(self.config)].name
-        return self.parameters.offset(first_vector)
-
-    # ---- the model ----
 
     def forward(self, stream: int, tokens: Slice) -> Trace:
         """Logits of tokens, int32 [B, T] with T = config.context, and what backward reads."""
@@ -169,34 +144,3 @@ class CharLM:
             dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, saved.norm1.y)
             layers.norm_backward(stream, f"{name}.l1", dnormed, saved.x, saved.norm1, dx)
             layers.drop(dqkv, dnormed, saved.x, *saved.norm1)
-
-    # ---- parameters in and out ----
-
-    def load_state(self, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:
-        """Upload parameters by name. Raises ConfigError unless names and shapes are the model's."""
-        load_arena(self.parameters, state, stream)
-
-    def state(self, stream: int) -> dict[str, npt.NDArray[np.float32]]:
-        """Download the parameters by name; waits for the stream's work so far."""
-        return save_arena(self.parameters, stream)
-
-
-def load_arena(arena: Arena, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:
-    """Upload an arena's tensors. Raises ConfigError, before any copy, on a wrong name or shape."""
-    missing, extra = arena.keys() - state.keys(), state.keys() - arena.keys()
-    if missing or extra:
-        raise ConfigError(
-            f"{arena.name}: missing {sorted(missing) or 'none'}, unknown {sorted(extra) or 'none'}"
-        )
-    for name, piece in arena.items():
-        if state[name].shape != piece.shape:
-            raise ConfigError(
-                f"{arena.name}: {name} has shape {state[name].shape}, the model wants {piece.shape}"
-            )
-    for name, piece in arena.items():
-        upload(piece, state[name], stream)
-
-
-def save_arena(arena: Arena, stream: int) -> dict[str, npt.NDArray[np.float32]]:
-    """Download an arena's tensors by name; waits for the stream's work so far."""
-    return {name: download(piece, stream) for name, piece in arena.items()}

@@ -16,6 +16,7 @@ from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.presets import CharLMConfig
+from lowgraph.models.token_layers import TokenLayers
 
 __all__ = ["Attended", "Layers", "Normed"]
 
@@ -36,8 +37,8 @@ class Attended(NamedTuple):
     lse: Slice
 
 
-class Layers:
-    """See the module. Kernels are taken from `library` once; calls allocate from `pool` only."""
+class Layers(TokenLayers):
+    """See the module; linear layers and the loss are the bases'."""
 
     def __init__(
         self,
@@ -48,23 +49,13 @@ class Layers:
         parameters: Arena,
         gradients: Arena,
     ) -> None:
+        super().__init__(library, blas, pool, parameters, gradients)
         self._config = config
-        self._blas = blas
-        self._pool = pool
-        self._parameters = parameters
-        self._gradients = gradients
         self._embedding = ops.Embedding(library, config.vocabulary)
         self._layernorm = ops.LayerNorm(library)
-        self._bias = ops.Bias(library)
         self._gelu = ops.BiasGelu(library)
         self._residual = ops.Residual(library)
         self._attention = ops.CausalAttention(library, config.head_size)
-        self._cross_entropy = ops.CrossEntropy(library)
-
-    def drop(self, *pieces: Slice) -> None:
-        """Give slices back to the pool: later layers of the pass may take their memory."""
-        for piece in pieces:
-            self._pool.give_back(piece)
 
     # ---- embedding ----
 
@@ -126,22 +117,7 @@ class Layers:
         self.drop(partial)
         return into
 
-    # ---- linear ----
-
-    def project(self, stream: int, name: str, x: Slice) -> Slice:
-        """y = x weight^T, without a bias: [rows, out] from weight [out, in]."""
-        weight = self._parameters[f"{name}.weight"]
-        rows, inputs = x.shape
-        outputs = weight.shape[0]
-        y = self._take(f"{name}.y", rows, outputs)
-        self._blas.gemm(stream, y, x, weight, rows, outputs, inputs, trans_b=True)
-        return y
-
-    def linear(self, stream: int, name: str, x: Slice) -> Slice:
-        """y = x weight^T + bias."""
-        y = self.project(stream, name, x)
-        self._bias.forward(stream, y, self._parameters[f"{name}.bias"], *y.shape)
-        return y
+    # ---- linear with what follows it ----
 
     def linear_gelu(self, stream: int, name: str, x: Slice) -> tuple[Slice, Slice]:
         """Hidden h = x weight^T + bias, and gelu(h)."""
@@ -156,23 +132,6 @@ class Layers:
         bias = self._parameters[f"{name}.bias"]
         self._residual.bias_add(stream, y, residual, y, bias, *y.shape)
         return y
-
-    def project_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
-        """dx = dy weight, a new slice; the weight's gradient dy^T x."""
-        weight, dweight = self._parameters[f"{name}.weight"], self._gradients[f"{name}.weight"]
-        rows, inputs = x.shape
-        outputs = weight.shape[0]
-        self._blas.gemm(stream, dweight, dy, x, outputs, inputs, rows, trans_a=True)
-        dx = self._take(f"{name}.dx", rows, inputs)
-        self._blas.gemm(stream, dx, dy, weight, rows, inputs, outputs)
-        return dx
-
-    def linear_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
-        """As `project_backward`; the bias's gradient too."""
-        partial = self._take(f"{name}.partial", *self._bias.partial_shape(*dy.shape))
-        self._bias.backward(stream, self._gradients[f"{name}.bias"], partial, dy, *dy.shape)
-        self.drop(partial)
-        return self.project_backward(stream, name, dy, x)
 
     def gelu_backward(self, stream: int, dactive: Slice, hidden: Slice) -> None:
         """Turn the gradient of gelu(hidden) into the gradient of hidden, in place."""
@@ -197,34 +156,7 @@ class Layers:
         self.drop(delta)
         return dqkv
 
-    # ---- loss ----
-
-    def loss(self, stream: int, logits: Slice, targets: Slice) -> Slice:
-        """Mean cross-entropy [1], in nats, of logits [rows, V] and targets [B, T]."""
-        rows, classes = logits.shape
-        row_loss = self._take("row_loss", rows)
-        self._cross_entropy.forward(stream, row_loss, logits, targets, rows, classes)
-        return self._mean(stream, row_loss)
-
-    def loss_and_gradient(self, stream: int, logits: Slice, targets: Slice) -> Slice:
-        """As `loss`; logits become the gradient of the mean by the logits, in place."""
-        rows, classes = logits.shape
-        row_loss = self._take("row_loss", rows)
-        self._cross_entropy.forward_backward(
-            stream, row_loss, logits, targets, rows, classes, 1 / rows
-        )
-        return self._mean(stream, row_loss)
-
-    def _mean(self, stream: int, row_loss: Slice) -> Slice:
-        loss = self._take("loss", 1)
-        self._cross_entropy.mean(stream, loss, row_loss, row_loss.shape[0])
-        self.drop(row_loss)
-        return loss
-
     # ---- shapes and names ----
-
-    def _take(self, name: str, *shape: int) -> Slice:
-        return self._pool.take(name, shape)
 
     def _both(self, arena: Arena, name: str) -> tuple[Slice, Slice]:
         return arena[f"{name}.weight"], arena[f"{name}.bias"]

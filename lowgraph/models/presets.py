@@ -1,14 +1,15 @@
-"""Shapes of the models, and the named sizes that the command line offers."""
+"""What a preset is; the shape of a `charlm` and its named sizes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from lowgraph.errors import ConfigError
 
-__all__ = ["MODELS", "PRESETS", "CharLMConfig", "Preset", "find_preset"]
+__all__ = ["PRESETS", "CharLMConfig", "Preset"]
 
-MODELS = ("charlm",)
+Shape = TypeVar("Shape")
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,18 @@ class CharLMConfig:
 
 
 @dataclass(frozen=True)
-class Preset:
+class Preset(Generic[Shape]):
     """A named size of a model with what it is trained with unless flags say otherwise.
 
     Attributes
     ----------
-    model: the model's shape.
+    model: the model's shape, a ModelConfig.
     batch: B, windows in a step.
     steps: steps of a run.
     learning_rate: the peak, reached after the warm-up.
     """
 
-    model: CharLMConfig
+    model: Shape
     batch: int
     steps: int
     learning_rate: float
@@ -75,11 +76,3 @@ PRESETS = {
     "tiny": Preset(CharLMConfig(128, 128, 4, 2), batch=16, steps=500, learning_rate=4e-3),
     "small": Preset(CharLMConfig(256, 256, 8, 4), batch=16, steps=2000, learning_rate=2e-3),
 }
-
-
-def find_preset(name: str) -> Preset:
-    """The preset of that name; ConfigError listing the names there are."""
-    preset = PRESETS.get(name)
-    if preset is None:
-        raise ConfigError(f"unknown preset {name!r}; there are {', '.join(PRESETS)}")
-    return preset

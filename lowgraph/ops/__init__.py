@@ -22,14 +22,18 @@ from lowgraph.ops.conv1d import CausalConv1d
 from lowgraph.ops.cross_entropy import CrossEntropy
 from lowgraph.ops.dropout import Dropout
 from lowgraph.ops.embedding import Embedding
+from lowgraph.ops.evaluation import EvaluationRecord
 from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
+from lowgraph.ops.gated_update import GatedUpdate
 from lowgraph.ops.gelu import BiasGelu
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.residual import Residual
+from lowgraph.ops.rms_norm import RmsNorm
 from lowgraph.ops.ssd import Ssd
+from lowgraph.ops.staged import StagedCopy
 
 __all__ = [
     "AdamW",
@@ -44,11 +48,15 @@ __all__ = [
     "CrossEntropy",
     "Dropout",
     "Embedding",
+    "EvaluationRecord",
     "Fill",
     "GatedRmsNorm",
+    "GatedUpdate",
     "LayerNorm",
     "LossRing",
     "RandomState",
     "Residual",
+    "RmsNorm",
     "Ssd",
+    "StagedCopy",
 ]

@@ -52,21 +52,18 @@ class BatchGather:
         tokens: Pointer,
         targets: Pointer,
         corpus: Pointer,
-        first: int,
-        corpus_bytes: int,
+        places: Pointer,
+        cursor: Pointer,
         batch: int,
         length: int,
     ) -> None:
-        """Overwrite tokens and targets [batch,length] with neighbouring windows from byte `first`.
+        """Overwrite tokens and targets with neighbouring windows from byte places[cursor[0]].
 
-        For evaluation in order. One launch. Raises ConfigError if the corpus ends before.
+        For evaluation. places, int64, and cursor, int64 [1], are read when the launch runs; the
+        caller sees to it that place + batch * length, the last target, lies in the corpus. One
+        launch.
         """
         check_sizes("BatchGather", batch=batch, length=length)
-        if first < 0 or first + batch * length >= corpus_bytes:
-            raise ConfigError(
-                f"BatchGather: windows of {batch}x{length} bytes from byte {first} and the last "
-                f"target do not lie in a corpus of {corpus_bytes} bytes"
-            )
         if batch * length:
             grid = (ceil_div(length, 128), batch)
-            self._windows(stream, grid, 128, tokens, targets, corpus, first, batch, length)
+            self._windows(stream, grid, 128, tokens, targets, corpus, places, cursor, batch, length)

@@ -18,6 +18,7 @@ __all__ = [
     "CONTROL_DTYPE",
     "SETTINGS",
     "SETTINGS_BYTES",
+    "STEP_OFFSET",
     "Control",
     "control_bytes",
     "new_control",
@@ -55,6 +56,9 @@ SETTINGS = tuple(name for name, _ in _SETTINGS)
 
 SETTINGS_BYTES = np.dtype(_SETTINGS).itemsize
 """Bytes of the settings, at the begin of the block."""
+
+STEP_OFFSET = int(np.dtype(CONTROL_DTYPE).fields["step"][1])  # type: ignore[index]
+"""Where in the block the running step's number is, int64."""
 
 
 def new_control(

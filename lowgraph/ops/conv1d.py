@@ -19,7 +19,8 @@ class CausalConv1d:
     another width.
 
     Shapes: x, y and their gradients [batch,length,channels]; weight [channels,width]; bias
-    [channels].
+    [channels]. x and dx may be columns of a wider matrix: x_row is the distance of their time steps
+    in elements, `channels` where it is not given.
     """
 
     def __init__(self, library: Library, width: int = 4) -> None:
@@ -48,11 +49,14 @@ class CausalConv1d:
         batch: int,
         length: int,
         channels: int,
+        *,
+        x_row: int | None = None,
     ) -> None:
         """Overwrite y; one launch."""
         grid = _grid(batch, length, channels)
+        row = _row(x_row, channels)
         if grid:
-            self._forward(stream, grid, 128, y, x, weight, bias, batch, length, channels)
+            self._forward(stream, grid, 128, y, x, weight, bias, batch, length, channels, row)
 
     def backward(
         self,
@@ -70,6 +74,7 @@ class CausalConv1d:
         length: int,
         channels: int,
         *,
+        x_row: int | None = None,
         accumulate: bool = False,
     ) -> None:
         """Overwrite dx, dweight and dbias; four launches.
@@ -79,7 +84,8 @@ class CausalConv1d:
         still to be read there.
         """
         grid = _grid(batch, length, channels)
-        sizes = (batch, length, channels)
+        row = _row(x_row, channels)
+        sizes = (batch, length, channels, row)
         if grid:
             self._pre(stream, grid, 128, dpre, dy, x, weight, bias, *sizes)
             self._input(stream, grid, 128, dx, dpre, weight, *sizes)
@@ -88,9 +94,15 @@ class CausalConv1d:
         rows = batch * length
         count, chunk_rows = row_chunks(rows)
         chunks = (ceil_div(channels, 256), count)
-        self._partial(stream, chunks, 64, partial, dpre, x, rows, length, channels, chunk_rows)
+        self._partial(stream, chunks, 64, partial, dpre, x, rows, length, channels, chunk_rows, row)
         columns = ceil_div(channels, 64)
         self._final(stream, columns, 64, dweight, dbias, partial, count, channels, accumulate)
+
+
+def _row(x_row: int | None, channels: int) -> int:
+    row = channels if x_row is None else x_row
+    check_sizes("CausalConv1d", least=channels, x_row=row)
+    return row
 
 
 def _grid(batch: int, length: int, channels: int) -> int:

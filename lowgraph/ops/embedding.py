@@ -11,6 +11,7 @@ __all__ = ["Embedding"]
 class Embedding:
     """x[b,t] = token_table[tokens[b,t]] + position_table[t]; float32, int32 tokens.
 
+    A position table of None adds nothing; then dposition is None as well.
     vocabulary: rows of token_table; a token outside it reads outside the table: tokens are the
     caller's to check.
     """
@@ -39,7 +40,7 @@ class Embedding:
         x: Pointer,
         tokens: Pointer,
         token_table: Pointer,
-        position_table: Pointer,
+        position_table: Pointer | None,
         batch: int,
         length: int,
         channels: int,
@@ -49,15 +50,14 @@ class Embedding:
         if batch * length * channels == 0:
             return
         grid = ceil_div(batch * length * quads(channels), 128)
-        self._forward(
-            stream, grid, 128, x, tokens, token_table, position_table, batch, length, channels
-        )
+        positions = 0 if position_table is None else position_table
+        self._forward(stream, grid, 128, x, tokens, token_table, positions, batch, length, channels)
 
     def backward(
         self,
         stream: Stream,
         dtoken: Pointer,
-        dposition: Pointer,
+        dposition: Pointer | None,
         places: Pointer,
         begin: Pointer,
         dx: Pointer,
@@ -68,7 +68,8 @@ class Embedding:
         *,
         accumulate: bool = False,
     ) -> None:
-        """Overwrite dtoken [vocabulary,channels] and dposition [length,channels]; three launches.
+        """Overwrite dtoken [vocabulary,channels] and dposition [length,channels]; three launches,
+        two without a dposition.
 
         places, begin: int32 workspaces of `places_shape(batch, length)` and `begin_shape()`.
         accumulate adds to dtoken and dposition instead.
@@ -80,7 +81,7 @@ class Embedding:
         self._places(stream, ceil_div(vocabulary, 32), 32, places, begin, tokens, count, vocabulary)
         grid = ceil_div(vocabulary * quads(channels), 128)
         self._token(stream, grid, 128, dtoken, dx, places, begin, vocabulary, channels, accumulate)
-        if length == 0:
+        if length == 0 or dposition is None:
             return
         grid = ceil_div(length * quads(channels), 128)
         self._position(stream, grid, 128, dposition, dx, batch, length, channels, accumulate)

@@ -15,7 +15,8 @@ class GatedRmsNorm:
     """y = u * rstd * weight, u = x * silu(z), over rows of `channels` float32 values.
 
     rstd = 1 / sqrt(average(u^2) + epsilon). The norm before Mamba-2's output projection (Dao, Gu
-    2024), with the gate inside.
+    2024), with the gate inside. z and dz may be columns of a wider matrix: z_row is the distance of
+    their rows in elements, `channels` where it is not given.
     """
 
     def __init__(self, library: Library, epsilon: float = 1e-5) -> None:
@@ -41,14 +42,17 @@ class GatedRmsNorm:
         weight: Pointer,
         rows: int,
         channels: int,
+        *,
+        z_row: int | None = None,
     ) -> None:
         """Overwrite y [rows,channels] and rstd [rows]; one launch."""
-        check_sizes("GatedRmsNorm", rows=rows)
-        check_sizes("GatedRmsNorm", least=1, channels=channels)
+        row = _row(rows, channels, z_row)
         if rows == 0:
             return
         grid = ceil_div(rows, _ROWS_A_BLOCK)
-        self._forward(stream, grid, _BLOCK, y, rstd, x, z, weight, rows, channels, self.epsilon)
+        self._forward(
+            stream, grid, _BLOCK, y, rstd, x, z, weight, rows, channels, row, self.epsilon
+        )
 
     def backward(
         self,
@@ -65,6 +69,7 @@ class GatedRmsNorm:
         rows: int,
         channels: int,
         *,
+        z_row: int | None = None,
         accumulate: bool = False,
     ) -> None:
         """Overwrite dx and dz [rows,channels] and dweight [channels]; three launches.
@@ -72,14 +77,22 @@ class GatedRmsNorm:
         partial: workspace of `partial_shape(rows, channels)`. accumulate adds to dweight instead.
         dx may be dy.
         """
-        check_sizes("GatedRmsNorm", rows=rows)
-        check_sizes("GatedRmsNorm", least=1, channels=channels)
+        row = _row(rows, channels, z_row)
         count, chunk_rows = row_chunks(rows)
         grid = (ceil_div(channels, 256), count)
-        self._partial(stream, grid, 64, partial, dy, x, z, rstd, rows, channels, chunk_rows)
+        self._partial(stream, grid, 64, partial, dy, x, z, rstd, rows, channels, row, chunk_rows)
         columns = ceil_div(channels, 64)
         self._final(stream, columns, 64, dweight, partial, count, channels, accumulate)
         if rows == 0:
             return
         blocks = ceil_div(rows, _ROWS_A_BLOCK)
-        self._backward(stream, blocks, _BLOCK, dx, dz, dy, x, z, weight, rstd, rows, channels)
+        self._backward(stream, blocks, _BLOCK, dx, dz, dy, x, z, weight, rstd, rows, channels, row)
+
+
+def _row(rows: int, channels: int, z_row: int | None) -> int:
+    """Check the sizes; the distance of z's rows."""
+    row = channels if z_row is None else z_row
+    check_sizes("GatedRmsNorm", rows=rows)
+    check_sizes("GatedRmsNorm", least=1, channels=channels)
+    check_sizes("GatedRmsNorm", least=channels, z_row=row)
+    return row

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
 
-__all__ = ["Ssd", "SsdInputs", "SsdSaved", "SsdSizes", "SsdWorkspace"]
+__all__ = ["Ssd", "SsdInputs", "SsdRows", "SsdSaved", "SsdSizes", "SsdWorkspace"]
 
 _CHUNK = 32  # time steps
 _BLOCK = 64
@@ -28,6 +28,17 @@ class SsdSizes(NamedTuple):
     def chunks(self) -> int:
         """Return how many chunks of 32 steps a sequence has, the last one shorter."""
         return ceil_div(self.length, _CHUNK)
+
+
+class SsdRows(NamedTuple):
+    """Distances, in elements, of the time steps of x, of b and c, and of raw.
+
+    For inputs that are columns of wider matrices. The gradients have the same distances.
+    """
+
+    x: int
+    bc: int
+    raw: int
 
 
 class SsdInputs(NamedTuple):
@@ -103,10 +114,19 @@ class Ssd:
         return (*chunks, head_size, state_size), (*chunks, _CHUNK, _CHUNK), partial
 
     def forward(
-        self, stream: Stream, y: Pointer, saved: SsdSaved, inputs: SsdInputs, sizes: SsdSizes
+        self,
+        stream: Stream,
+        y: Pointer,
+        saved: SsdSaved,
+        inputs: SsdInputs,
+        sizes: SsdSizes,
+        rows: SsdRows | None = None,
     ) -> None:
-        """Overwrite y, of x's shape, and saved; five launches."""
-        _check(sizes)
+        """Overwrite y, of x's shape and without gaps, and saved; five launches.
+
+        rows: None for inputs without gaps.
+        """
+        x_row, bc_row, raw_row = _checked(sizes, rows)
         batch, length, heads, size, state = sizes
         if batch * length == 0:
             return
@@ -114,13 +134,14 @@ class Ssd:
         dt, decay, scores, states = saved
         chunks, grid = sizes.chunks, (sizes.chunks, heads, batch)
         count = ceil_div(batch * chunks * heads, _BLOCK)
-        self._decay(stream, count, _BLOCK, dt, decay, raw, dt_bias, a_log, batch, length, heads)
-        self._scores(stream, (chunks, batch), _BLOCK, scores, b, c, length, state)
-        self._states(stream, grid, _BLOCK, states, x, dt, decay, b, length, size, state)
-        self._scan(stream, _scan_grid(sizes), _BLOCK, states, decay, length, size * state)
-        self._output(
-            stream, grid, _BLOCK, y, x, dt, decay, c, d, scores, states, length, size, state
+        self._decay(
+            stream, count, _BLOCK, dt, decay, raw, dt_bias, a_log, batch, length, heads, raw_row
         )
+        self._scores(stream, (chunks, batch), _BLOCK, scores, b, c, length, state, bc_row)
+        shape = (length, size, state, x_row, bc_row)
+        self._states(stream, grid, _BLOCK, states, x, dt, decay, b, *shape)
+        self._scan(stream, _scan_grid(sizes), _BLOCK, states, decay, length, size * state)
+        self._output(stream, grid, _BLOCK, y, x, dt, decay, c, d, scores, states, *shape)
 
     def backward(
         self,
@@ -131,15 +152,17 @@ class Ssd:
         inputs: SsdInputs,
         saved: SsdSaved,
         sizes: SsdSizes,
+        rows: SsdRows | None = None,
         *,
         accumulate: bool = False,
     ) -> None:
         """Overwrite the gradients of all inputs; five launches.
 
-        accumulate adds to those of dt_bias, a_log and d instead. No gradient may share memory with
-        dy or an input: blocks read what their neighbours own.
+        rows: as in forward, for the gradients as well; dy has no gaps. accumulate adds to those of
+        dt_bias, a_log and d instead. No gradient may share memory with dy or an input: blocks read
+        what their neighbours own.
         """
-        _check(sizes)
+        x_row, bc_row, raw_row = _checked(sizes, rows)
         batch, length, heads, size, state = sizes
         x, _, _, a_log, b, c, d = inputs
         dt, decay, scores, states = saved
@@ -147,16 +170,16 @@ class Ssd:
         dx, draw, ddt_bias, da_log, db, dc, dd = gradients
         grid = (sizes.chunks, heads, batch)
         if batch * length:
-            self._dstates(stream, grid, _BLOCK, dstates, dy, decay, c, length, size, state)
+            self._dstates(stream, grid, _BLOCK, dstates, dy, decay, c, length, size, state, bc_row)
             self._dscan(stream, _scan_grid(sizes), _BLOCK, dstates, decay, length, size * state)
             self._head(
                 stream, grid, _BLOCK, dx, draw, pairs, partial, dy, x, dt, decay, a_log, b, c, d,
-                scores, states, dstates, length, size, state,
+                scores, states, dstates, length, size, state, x_row, bc_row, raw_row,
             )  # fmt: skip
             columns = (ceil_div(state, 32), sizes.chunks, batch)
             self._inputs(
                 stream, columns, _BLOCK, db, dc, pairs, dy, x, dt, decay, b, c, states, dstates,
-                length, heads, size, state,
+                length, heads, size, state, x_row, bc_row,
             )  # fmt: skip
         chunks = batch * sizes.chunks
         self._final(stream, heads, _BLOCK, da_log, ddt_bias, dd, partial, a_log, chunks, accumulate)
@@ -167,8 +190,14 @@ def _scan_grid(sizes: SsdSizes) -> tuple[int, int, int]:
     return (ceil_div(threads, _BLOCK), sizes.heads, sizes.batch)
 
 
-def _check(sizes: SsdSizes) -> None:
+def _checked(sizes: SsdSizes, rows: SsdRows | None) -> SsdRows:
+    """Check the sizes; the distances of the time steps."""
     batch, length, heads, head_size, state_size = sizes
     check_sizes("Ssd", batch=batch, length=length)
     check_sizes("Ssd", least=1, heads=heads, head_size=head_size, state_size=state_size)
     check_sizes("Ssd", state=head_size * state_size)
+    dense = SsdRows(heads * head_size, state_size, heads)
+    found = dense if rows is None else rows
+    for name, least, row in zip(SsdRows._fields, dense, found, strict=True):
+        check_sizes("Ssd", least=least, **{f"{name}_row": row})
+    return found

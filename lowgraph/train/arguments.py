@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from lowgraph.errors import ConfigError
-from lowgraph.models.presets import MODELS, PRESETS
+from lowgraph.models.registry import DEFAULT_MODEL, MODELS
 from lowgraph.train.config import TrainConfig
 
-__all__ = ["OneLineParser", "non_empty_path", "parse"]
+__all__ = ["OneLineParser", "add_model", "non_empty_path", "parse"]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -37,9 +37,22 @@ def non_empty_path(text: str) -> Path:
     return Path(text)
 
 
+def add_model(group: argparse._ActionsContainer) -> None:
+    """Add --model and --preset, with the names that the registry has."""
+    group.add_argument(
+        "--model", metavar="M", help=f"model: {', '.join(MODELS)} (default: {DEFAULT_MODEL})"
+    )
+    sizes = "; ".join(
+        f"{name}: {', '.join(entry.presets)} (default: {entry.default_presets['host']} on the "
+        f"host, {entry.default_presets['cuda']} on a GPU)"
+        for name, entry in MODELS.items()
+    )
+    group.add_argument("--preset", metavar="P", help=f"size of the model; of {sizes}")
+
+
 def _build() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        description="Train a byte-level language model; the whole step is one CUDA graph.",
+        description="Train a small model; the whole step is one CUDA graph.",
         epilog="A first Ctrl-C ends the run cleanly: the step is finished, report and files are "
         'written, the exit code is 0 and the JSON has "interrupted": true. A second one stops at '
         "once.",
@@ -56,12 +69,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
     )
-    group.add_argument("--model", default="charlm", metavar="M", help=f"model: {', '.join(MODELS)}")
-    group.add_argument(
-        "--preset",
-        metavar="P",
-        help=f"size: {', '.join(PRESETS)} (default: nano on the host, small on a GPU)",
-    )
+    add_model(group)
     group.add_argument(
         "--steps", type=int, metavar="N", help="steps in all (default: the preset's)"
     )

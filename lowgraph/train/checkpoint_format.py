@@ -21,7 +21,7 @@ from safetensors.numpy import save
 
 from lowgraph._version import VERSION
 from lowgraph.errors import ConfigError
-from lowgraph.models.parameters import parameter_specs
+from lowgraph.models.registry import find_model
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.plan import Plan
 
@@ -157,7 +157,7 @@ def _assemble(about: dict[str, Any], tensors: Tensors) -> Checkpoint:
 def _group(group: str, plan: Plan, tensors: Tensors) -> Tensors:
     """The tensors of one group by name, each of the kind and shape that the model has."""
     found = {}
-    for spec in parameter_specs(plan.shape):
+    for spec in find_model(plan.model).specs(plan.shape):
         value = tensors.get(f"{group}/{spec.name}")
         if value is None:
             raise ValueError(f"{group}/{spec.name} is missing")

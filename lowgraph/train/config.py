@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from lowgraph.errors import ConfigError
-from lowgraph.models.presets import MODELS, find_preset
+from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 
 __all__ = ["MAX_LOG_EVERY", "TrainConfig", "check_warmup", "flag"]
 
@@ -23,10 +23,12 @@ class TrainConfig:
     Attributes
     ----------
     device: "auto", "host", "cuda" or "cuda:N".
-    model, preset: which model, and which of its sizes (None: the device's default size).
+    model, preset: which model (None: DEFAULT_MODEL), and which of its sizes (None: the device's
+        default size).
     steps: optimizer steps in all, those done before a resume included.
     batch: windows in a step.
-    data: a file or a folder of text; None is the standard library of the running Python.
+    data: for a model of text a file or a folder; None is the standard library of the running
+        Python.
     seed: of the initial weights, the batches and the samples.
     learning_rate: the peak. warmup: steps that rise to it.
     weight_decay: of weights and embeddings.
@@ -45,7 +47,7 @@ class TrainConfig:
     """
 
     device: str = "auto"
-    model: str = "charlm"
+    model: str | None = None
     preset: str | None = None
     steps: int | None = None
     batch: int | None = None
@@ -96,10 +98,11 @@ class TrainConfig:
                 raise ConfigError(f"{flag(field.name)} must be {wanted}, got {value!r}")
 
     def _check_names(self) -> None:
-        if self.model not in MODELS:
-            raise ConfigError(f"unknown model {self.model!r}; there are {', '.join(MODELS)}")
-        if self.preset is not None:
-            find_preset(self.preset)
+        if self.model is not None:
+            find_model(self.model)
+        # Without a model it is the resumed run's, which is not known yet.
+        if self.preset is not None and not (self.model is None and self.resume is not None):
+            find_preset(self.model or DEFAULT_MODEL, self.preset)
         if self.device not in ("auto", "host", "cuda") and not _is_cuda_index(self.device):
             raise ConfigError(f"unknown device {self.device!r}; use auto, host, cuda or cuda:N")
         for label in ("seed", "steps"):  # 64-bit integers on the device

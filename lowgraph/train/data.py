@@ -11,7 +11,7 @@ import stat
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from lowgraph.errors import ConfigError
 from lowgraph.memory import counted
 
-__all__ = ["Corpus", "bigram_cross_entropy", "check_length", "heldout_plan", "read_corpus"]
+__all__ = ["Corpus", "bigram_cross_entropy", "heldout_plan", "read_corpus"]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -46,6 +46,11 @@ class Corpus:
     train: Bytes
     heldout: Bytes
 
+    kind = "text"
+    unit = "nats a byte"
+    token = "bytes"
+    baseline_name = "bigram"
+
     @property
     def nbytes(self) -> int:
         """Bytes of the whole text."""
@@ -58,6 +63,28 @@ class Corpus:
             f"{self.source} ({counted(self.files, 'file')}{left_out}): {self.nbytes} bytes, "
             f"{len(self.train)} train + {len(self.heldout)} held out, sha256 {self.sha256}"
         )
+
+    def check(self, shape: Any, batch: int) -> None:
+        """Refuse a text shorter than one batch, or whose held-out part is shorter than one window.
+
+        A window is `shape.context` + 1 bytes: the targets are the tokens moved by one.
+        """
+        window = shape.context + 1
+        if len(self.train) < batch * window:
+            raise ConfigError(
+                f"{self.source}: {len(self.train)} bytes to train on are shorter than one batch "
+                f"({batch} windows of {window} bytes); give more text or a smaller --batch or "
+                "--preset"
+            )
+        if len(self.heldout) < window:
+            raise ConfigError(
+                f"{self.source}: {len(self.heldout)} held-out bytes are shorter than one window "
+                f"({window} bytes); give more text or a smaller --preset"
+            )
+
+    def baseline(self) -> float:
+        """Held-out loss of a bigram model, nats a byte."""
+        return bigram_cross_entropy(self)
 
 
 def read_corpus(path: Path | None) -> Corpus:
@@ -80,24 +107,6 @@ def read_corpus(path: Path | None) -> Corpus:
     cut = len(data) * 9 // 10
     digest = hashlib.sha256(text).hexdigest()
     return Corpus(source, len(kept), len(parts) - len(kept), digest, data[:cut], data[cut:])
-
-
-def check_length(corpus: Corpus, context: int, batch: int) -> None:
-    """Refuse a text shorter than one batch, or whose held-out part is shorter than one window.
-
-    A window is `context` + 1 bytes: the targets are the tokens moved by one.
-    """
-    window = context + 1
-    if len(corpus.train) < batch * window:
-        raise ConfigError(
-            f"{corpus.source}: {len(corpus.train)} bytes to train on are shorter than one batch "
-            f"({batch} windows of {window} bytes); give more text or a smaller --batch or --preset"
-        )
-    if len(corpus.heldout) < window:
-        raise ConfigError(
-            f"{corpus.source}: {len(corpus.heldout)} held-out bytes are shorter than one window "
-            f"({window} bytes); give more text or a smaller --preset"
-        )
 
 
 def heldout_plan(nbytes: int, context: int, batch: int, batches: int) -> tuple[int, list[int]]:

@@ -9,7 +9,7 @@ from lowgraph.driver import Device
 from lowgraph.errors import ConfigError, LowgraphError
 from lowgraph.train.checkpoint import Checkpoint, Cursor
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.data import Corpus
+from lowgraph.train.datasets import Dataset, check_data
 from lowgraph.train.interrupt import StopRequest
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan
@@ -30,12 +30,13 @@ class Trainer:
         read after a Ctrl-C only the last. on_heldout: told the loss of each evaluation on the way.
     on_checkpoint: called after each `config.checkpoint_every` steps but the last, to write
         `checkpoint()`.
-    Raises ConfigError when the text is too short, or the run is not the resumed one (check_resume).
+    Raises ConfigError when the data do not fit the model, or the run is not the resumed one
+        (check_resume).
 
     Attributes
     ----------
-    step: optimizer steps done; first_step: those of them done before this run.
-    losses: of each step of this run, nats a byte. heldout: (step, loss) of each evaluation.
+    first_step: optimizer steps done before this run.
+    losses: of each step of this run, in nats. heldout: (step, loss) of each evaluation.
     interrupted: Ctrl-C ended the loop.
     parts: what the run has on the device.
     """
@@ -45,24 +46,24 @@ class Trainer:
         device: Device,
         config: TrainConfig,
         plan: Plan,
-        corpus: Corpus,
+        data: Dataset,
         *,
         resume: Checkpoint | None = None,
         on_lap: Callable[[Trainer, Lap], None] = lambda trainer, lap: None,
         on_heldout: Callable[[Trainer, float], None] = lambda trainer, loss: None,
         on_checkpoint: Callable[[Trainer], None] = lambda trainer: None,
     ) -> None:
-        plan.check_text(corpus)
+        check_data(plan, data)
         if resume is not None:
-            check_resume(resume, config, plan, corpus)
+            check_resume(resume, config, plan, data)
         self.config = config
         self.plan = plan
         self.losses: list[float] = []
         self.heldout: list[tuple[int, float]] = []
         self.interrupted = False
-        self.first_step = self.step = 0 if resume is None else resume.step
+        self.first_step = 0 if resume is None else resume.step
         self._device = device
-        self._corpus = corpus
+        self._data = data
         self._on_lap = on_lap
         self._on_heldout = on_heldout
         self._on_checkpoint = on_checkpoint
@@ -72,10 +73,11 @@ class Trainer:
         self.parts = Parts(
             device,
             plan,
-            corpus,
+            data,
             graph=config.graph,
             # Two laps may be unread when the host waits for the older one (step_log).
             ring_slots=2 * max(plan.log_every, _WARM_STEPS),
+            heldout_batches=config.heldout_batches,
             resume=resume,
         )
 
@@ -93,9 +95,8 @@ class Trainer:
         self._read(*log.finish())
 
     def evaluate(self) -> float:
-        """Held-out loss of the present parameters, nats a byte; noted in `heldout`."""
-        batch, batches = self.plan.schedule.batch, self.config.heldout_batches
-        loss = self.parts.inference.heldout_loss(batch, batches)
+        """Held-out loss of the present parameters, in nats; noted in `heldout`."""
+        loss = self.parts.evaluation.loss()
         self.heldout.append((self.step, loss))
         return loss
 
@@ -104,10 +105,15 @@ class Trainer:
         step, seed = self.parts.clock()
         if step != self.step:  # else the file would name a step whose tensors it does not hold
             raise LowgraphError(f"{self.step} steps were issued, the device counts {step}")
-        cursor = Cursor(step, seed, self._corpus.sha256, self._corpus.nbytes)
+        cursor = Cursor(step, seed, self._data.sha256, self._data.nbytes)
         known = {**self.plan.values(), "device": self._device.spec}
         asked = snapshot(self.config, known)
         return Checkpoint(self.plan, asked, cursor, **self.parts.tensors())
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps done, in all."""
+        return self.parts.steps_done
 
     @property
     def step_ms(self) -> float | None:
@@ -151,8 +157,7 @@ class Trainer:
 
     def _run_to(self, end: int) -> None:
         while self.step < end and not self._stop.made:
-            self.parts.graph_step()
-            self.step += 1
+            self.parts.advance()
         self.interrupted = self._stop.made and self.step < self.plan.schedule.steps
 
     def _read(self, *laps: Lap | None) -> None:
@@ -185,14 +190,14 @@ def _is_due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def check_resume(resume: Checkpoint, config: TrainConfig, plan: Plan, corpus: Corpus) -> None:
+def check_resume(resume: Checkpoint, config: TrainConfig, plan: Plan, data: Dataset) -> None:
     """Raise ConfigError, saying what differs, when the run cannot go on from `resume`."""
     refuse_changes(resume.config, snapshot(config, plan.values()))
-    if resume.cursor.data_sha256 != corpus.sha256:
+    if resume.cursor.data_sha256 != data.sha256:
         raise ConfigError(
-            f"the text is not the resumed run's: {corpus.nbytes} bytes of sha256 {corpus.sha256}, "
-            f"the checkpoint has {resume.cursor.data_bytes} of {resume.cursor.data_sha256}; give "
-            "the same --data"
+            f"the {data.kind} is not the resumed run's: {data.nbytes} bytes of sha256 "
+            f"{data.sha256}, the checkpoint has {resume.cursor.data_bytes} of "
+            f"{resume.cursor.data_sha256}; give the same --data"
         )
     if resume.step >= plan.schedule.steps:
         raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import numpy as np
@@ -14,13 +15,15 @@ from lowgraph.capture import GraphStep
 from lowgraph.driver import Device
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, download, upload
-from lowgraph.models import CharLM
-from lowgraph.models.charlm import load_arena, save_arena
-from lowgraph.models.parameters import initial_values
-from lowgraph.ops.control import read_control
+from lowgraph.models.model import load_arena, save_arena
+from lowgraph.models.protocol import TrainableModel
+from lowgraph.models.registry import find_model
+from lowgraph.ops.control import STEP_OFFSET, read_control
 from lowgraph.optim import AdamW
 from lowgraph.train.checkpoint import Checkpoint
-from lowgraph.train.data import Corpus
+from lowgraph.train.datasets import Dataset, make_feeds
+from lowgraph.train.evaluation import Evaluation
+from lowgraph.train.feed import Ground
 from lowgraph.train.inference import Inference
 from lowgraph.train.plan import Plan
 from lowgraph.train.ring import MappedRing
@@ -29,34 +32,60 @@ from lowgraph.train.step_log import StepLog
 
 __all__ = ["Parts"]
 
+_WHY_OFF = "asked for with --no-graph"
+
 
 def _to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 class Parts:
-    """Stream, kernels, pool, model, optimizer, texts, step; ready for the first step.
+    """Stream, kernels, pool, model, optimizer, feeds, step; ready for the first step.
 
     Parameters and moments are the plan's initial ones, or those of `resume`. ring_slots: losses
-    that may be unread at once. Raises what its parts raise; then nothing is left behind.
+    that may be unread at once. heldout_batches: asked for in an evaluation. Raises what its parts
+    raise; then nothing is left behind.
+
+    Attributes
+    ----------
+    steps_done: issued so far, those before a resume included: what the device will count.
     """
 
     def __init__(
         self,
         device: Device,
         plan: Plan,
-        corpus: Corpus,
+        data: Dataset,
         *,
         graph: bool,
         ring_slots: int,
+        heldout_batches: int = 1,
         resume: Checkpoint | None = None,
     ) -> None:
+        self.steps_done = 0 if resume is None else resume.step
         with ExitStack() as undo:
             self._open(device, undo)
-            self._make_model(plan, corpus)
-            self._make_step(device, plan, graph, ring_slots, undo)
-            self._fill(plan, corpus, resume)
+            self._make_model(plan)
+            self._make_feeds(plan, data, heldout_batches, undo)
+            self._make_step(device, graph, ring_slots, undo)
+            self._fill(plan, resume)
             self._undo = undo.pop_all()
+
+    def advance(self, run: Callable[[], object] | None = None) -> None:
+        """The next step, with the host's part of it; returns when it is enqueued.
+
+        run: issues it; default: `graph_step`. Raises what that raises.
+        """
+        number = self.steps_done + 1
+        self.feeds.train.stage(number)
+        (self.graph_step if run is None else run)()
+        self.feeds.train.mark(number)
+        self.steps_done = number
+
+    def advance_eagerly(self) -> None:
+        """The next step, launch by launch beside the graph."""
+        with self.pool.eager_pass("eager step"):
+            self.advance(lambda: self.body(self.stream))
 
     def tensors(self) -> dict[str, dict[str, npt.NDArray[np.float32]]]:
         """Parameters and moments by the names a Checkpoint gives them. Waits for the steps."""
@@ -84,40 +113,59 @@ class Parts:
         self.blas = Blas(device, self.library, self.stream, self.pool)
         undo.callback(self.blas.close)
 
-    def _make_model(self, plan: Plan, corpus: Corpus) -> None:
-        pool, stream = self.pool, self.stream
-        self.model = CharLM(
-            plan.shape, library=self.library, blas=self.blas, pool=pool, stream=stream
+    def another_model(self, plan: Plan) -> TrainableModel:
+        """A model of the plan's, with arenas of its own, all zero."""
+        return find_model(plan.model).build(
+            plan.shape,
+            library=self.library,
+            blas=self.blas,
+            pool=self.pool,
+            stream=self.stream,
         )
+
+    def _make_model(self, plan: Plan) -> None:
+        self.model = self.another_model(plan)
         self.optimizer = AdamW(
             self.library,
             self.model.parameters,
             self.model.gradients,
             self.model.decayed_elements,
-            stream,
+            self.stream,
         )
-        self.control = pool.take("control block", plan.schedule.control_block(0).shape, np.uint8)
-        self.text = pool.take("text", corpus.train.shape, np.uint8)
-        self.heldout_text = pool.take("held-out text", corpus.heldout.shape, np.uint8)
+        block = plan.schedule.control_block(self.steps_done)
+        self.control = self.pool.take("control block", block.shape, np.uint8)
+        upload(self.control, block, self.stream)
 
-    def _make_step(
-        self, device: Device, plan: Plan, graph: bool, ring_slots: int, undo: ExitStack
-    ) -> None:
+    def _make_feeds(self, plan: Plan, data: Dataset, heldout_batches: int, undo: ExitStack) -> None:
+        self._cursor = self.pool.take("held-out cursor", 1, np.int64)
+        ground = Ground(
+            library=self.library,
+            pool=self.pool,
+            stream=self.stream,
+            context=plan.shape.context,
+            batch=plan.schedule.batch,
+            seed=plan.schedule.seed,
+            heldout_batches=heldout_batches,
+            control=self.control,
+            step=self.control.address + STEP_OFFSET,
+            cursor=self._cursor,
+            on_close=undo.callback,
+        )
+        self.feeds = make_feeds(data, ground)
+
+    def _make_step(self, device: Device, graph: bool, ring_slots: int, undo: ExitStack) -> None:
         ring = MappedRing(self.pool, ring_slots)
         self.log = StepLog(ring, self.stream)
         undo.callback(self.log.close)
-        self.inference = Inference(
-            self.model, self.library, self.pool, self.heldout_text, self.stream
-        )
+        self.inference = Inference(self.model, self.pool, self.stream)
         self.body = TrainingStep(
             model=self.model,
             optimizer=self.optimizer,
             library=self.library,
             pool=self.pool,
-            text=self.text,
+            feed=self.feeds.train,
             control=self.control,
             ring=ring,
-            batch=plan.schedule.batch,
         )
         self.graph_step = GraphStep(
             self.body,
@@ -127,18 +175,27 @@ class Parts:
             stream=self.stream,
             label="train step",
             graph=graph,
-            why_off="asked for with --no-graph",
+            why_off=_WHY_OFF,
         )
         undo.callback(self.graph_step.close)
+        self.evaluation = Evaluation(
+            self.model,
+            self.feeds.heldout,
+            self._cursor,
+            self.feeds.batches,
+            device=device,
+            library=self.library,
+            pool=self.pool,
+            stream=self.stream,
+            graph=graph,
+            why_off=_WHY_OFF,
+        )
+        undo.callback(self.evaluation.close)
         undo.callback(driver.stream.synchronize, self.stream)
 
-    def _fill(self, plan: Plan, corpus: Corpus, resume: Checkpoint | None) -> None:
-        step = 0 if resume is None else resume.step
-        upload(self.control, plan.schedule.control_block(step), self.stream)
-        upload(self.text, corpus.train, self.stream)
-        upload(self.heldout_text, corpus.heldout, self.stream)
+    def _fill(self, plan: Plan, resume: Checkpoint | None) -> None:
         if resume is None:
-            initial = initial_values(plan.shape, plan.schedule.seed)
+            initial = find_model(plan.model).initial_values(plan.shape, plan.schedule.seed)
             self.model.load_state(initial, self.stream)
         else:
             self.model.load_state(resume.parameters, self.stream)

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lowgraph.models.presets import CharLMConfig, find_preset
+from lowgraph.models.protocol import ModelConfig
+from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.train.config import MAX_LOG_EVERY, TrainConfig, check_warmup
-from lowgraph.train.data import Corpus, check_length
 from lowgraph.train.snapshot import refuse_changes, settings
 
-__all__ = ["Plan", "Schedule", "make_plan"]
+__all__ = ["Plan", "Schedule", "make_plan", "model_of"]
 
 Number = TypeVar("Number", int, float)
 
@@ -62,17 +62,21 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run's model, schedule, and `log_every`: steps between two readings of the losses."""
+    """A run's model, schedule, and `log_every`: steps between two readings of the losses.
 
+    shape: of the configuration class that the registry has for `model`.
+    """
+
+    model: str
     preset: str
-    shape: CharLMConfig
+    shape: ModelConfig
     schedule: Schedule
     log_every: int
 
     def values(self) -> dict[str, Any]:
         """Its settings by name, the schedule's among them, the shape as a dict."""
-        own = {"preset": self.preset, "shape": asdict(self.shape), "log_every": self.log_every}
-        return {**asdict(self.schedule), **own}
+        own = {name: getattr(self, name) for name in ("model", "preset", "log_every")}
+        return {**asdict(self.schedule), **own, "shape": asdict(self.shape)}
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Plan:
@@ -81,27 +85,33 @@ class Plan:
         Raises KeyError, TypeError, ValueError or ConfigError for values that make none.
         """
         schedule = {field.name: values[field.name] for field in fields(Schedule)}
-        shape = CharLMConfig(**values["shape"])
-        plan = cls(values["preset"], shape, Schedule(**schedule), values["log_every"])
+        model = values["model"]
+        shape = find_model(model).config(**values["shape"])
+        plan = cls(model, values["preset"], shape, Schedule(**schedule), values["log_every"])
         for part in (plan, plan.schedule, plan.shape):
             _check_kinds(part)
         return plan
 
-    def check_text(self, corpus: Corpus) -> None:
-        """Raise ConfigError for a text shorter than one batch, or than one held-out window."""
-        check_length(corpus, self.shape.context, self.schedule.batch)
+
+def model_of(config: TrainConfig, resumed: Plan | None = None) -> str:
+    """The model that a run is of: the flag's, else that of the plan to go on with."""
+    if config.model is not None:
+        return config.model
+    return DEFAULT_MODEL if resumed is None else resumed.model
 
 
-def make_plan(config: TrainConfig, default_preset: str, resumed: Plan | None = None) -> Plan:
-    """Complete the flags. `default_preset`: the device's; `resumed`: the plan to go on with.
+def make_plan(config: TrainConfig, device_kind: str, resumed: Plan | None = None) -> Plan:
+    """Complete the flags. `device_kind`: "host" or "cuda"; `resumed`: the plan to go on with.
 
     Of a resumed plan only `steps` and `log_every` may change: raises ConfigError naming a flag that
     differs in anything else, since the run would not be the one that was begun.
     """
     if resumed is not None:
         return _continued(config, resumed)
-    name = default_preset if config.preset is None else config.preset
-    preset = find_preset(name)
+    model, name = model_of(config), config.preset
+    if name is None:
+        name = find_model(model).default_presets[device_kind]
+    preset = find_preset(model, name)
     steps = _or(config.steps, preset.steps)
     schedule = Schedule(
         steps=steps,
@@ -111,7 +121,7 @@ def make_plan(config: TrainConfig, default_preset: str, resumed: Plan | None = N
         seed=_or(config.seed, Schedule.seed),
         weight_decay=_or(config.weight_decay, Schedule.weight_decay),
     )
-    return _checked(Plan(name, preset.model, schedule, _or(config.log_every, _laps(steps))))
+    return _checked(Plan(model, name, preset.model, schedule, _or(config.log_every, _laps(steps))))
 
 
 def _continued(config: TrainConfig, resumed: Plan) -> Plan:
@@ -119,7 +129,7 @@ def _continued(config: TrainConfig, resumed: Plan) -> Plan:
     steps = _or(config.steps, resumed.schedule.steps)
     schedule = replace(resumed.schedule, steps=steps)
     log_every = _or(config.log_every, _laps(steps))
-    return _checked(Plan(resumed.preset, resumed.shape, schedule, log_every))
+    return _checked(replace(resumed, schedule=schedule, log_every=log_every))
 
 
 def _checked(plan: Plan) -> Plan:
@@ -127,7 +137,7 @@ def _checked(plan: Plan) -> Plan:
     return plan
 
 
-def _check_kinds(part: Plan | Schedule | CharLMConfig) -> None:
+def _check_kinds(part: Plan | Schedule | ModelConfig) -> None:
     """Raise ValueError for a number of another kind: JSON has no types to have checked it by."""
     kinds = {"int": int, "float": float, "str": str}
     for field in fields(part):

@@ -25,16 +25,22 @@ def draw(
     losses: list[float],
     first_step: int,
     heldout: list[tuple[int, float]],
-    bigram: float,
+    baseline_loss: float,
+    *,
+    baseline: str,
+    unit: str,
 ) -> None:
-    """Draw losses, nats a byte: `losses[i]` is of step `first_step + i`; heldout: (step, loss)."""
+    """Draw losses: `losses[i]` is of step `first_step + i`; heldout: (step, loss).
+
+    baseline: what `baseline_loss` is of. unit: of all losses, "nats a byte".
+    """
     figure = _new_figure()
     axes = figure.add_subplot()
     axes.plot(range(first_step, first_step + len(losses)), losses, linewidth=0.8, label="train")
     axes.plot(*zip(*heldout, strict=True), "o-", label="held out")
-    axes.axhline(bigram, linestyle="--", color="gray", label="bigram, held out")
+    axes.axhline(baseline_loss, linestyle="--", color="gray", label=baseline)
     axes.set_xlabel("step")
-    axes.set_ylabel("loss (nats a byte)")
+    axes.set_ylabel(f"loss ({unit})")
     axes.legend()
     image = io.BytesIO()
     figure.savefig(image, format=_format(path))

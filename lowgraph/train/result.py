@@ -22,8 +22,11 @@ class Result:
     ----------
     device, arch, gemm, precision, graph: what it ran on, and whether as a graph and why.
     steps: steps done in all; resumed_from: those of them done by earlier runs.
-    losses: training loss of each step of this run, nats a byte; loss_first, loss_last: its ends.
-    heldout_loss, bigram_loss: nats a byte; heldout: (step, loss) of every evaluation.
+    losses: training loss of each step of this run; loss_first, loss_last: its ends.
+    heldout_loss: the last of `heldout`: (step, loss) of every evaluation.
+    baseline_loss: to compare it with, of what `baseline` names; bigram_loss: the same where that is
+        a bigram model of a text, else None. loss_unit: of all losses, "nats a byte".
+    heldout_captures, heldout_replays: of the graph of a held-out batch.
     captures, updates, replays, refusals: of the step's graph.
     launches_eager_step, launches_replay_step: driver launches of one step either way.
     library_calls_eager_step: library calls beside those of an eager step, where it is not known how
@@ -49,7 +52,10 @@ class Result:
     data: str
     data_bytes: int
     data_sha256: str
-    bigram_loss: float
+    baseline: str
+    baseline_loss: float
+    bigram_loss: float | None
+    loss_unit: str
     version: str
     graph: str = ""
     steps: int = 0
@@ -60,6 +66,8 @@ class Result:
     updates: int = 0
     replays: int = 0
     refusals: int = 0
+    heldout_captures: int = 0
+    heldout_replays: int = 0
     launches_eager_step: int | None = None
     library_calls_eager_step: int | None = None
     launches_replay_step: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
@@ -11,9 +12,9 @@ from lowgraph.errors import ConfigError
 from lowgraph.memory import counted, readable
 from lowgraph.train import checkpoint, plot
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.data import Corpus, bigram_cross_entropy, read_corpus
+from lowgraph.train.datasets import Dataset, check_data, read_data
 from lowgraph.train.loop import Trainer, check_resume
-from lowgraph.train.plan import make_plan
+from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
 from lowgraph.train.sampling import generate
 from lowgraph.train.start import prepare_outputs, resume_from, what_is_not_the_same
@@ -44,30 +45,30 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         plot.require(config.plot)
     notes: list[str] = []  # said once the device is, whose line is the first
     resume = None if config.resume is None else resume_from(config.resume, notes.append)
-    corpus = read_corpus(config.data)
     begun = None if resume is None else resume.plan
+    data = read_data(model_of(config, begun), config.data)
     if config.preset is not None or begun is not None:
         # The size does not depend on the device: refuse before it is opened, or even built.
         early = make_plan(config, "", begun)
-        early.check_text(corpus)
+        check_data(early, data)
         if resume is not None:
-            check_resume(resume, config, early, corpus)
+            check_resume(resume, config, early, data)
     prepare_outputs(config, notes.append)
     device = open_device(config.device)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
-    plan = make_plan(config, device.default_preset, begun)
+    plan = make_plan(config, device.kind, begun)
     if resume is not None:
         notes += what_is_not_the_same(resume, plan, device)
     for note in notes:
         say(note)
-    progress = _Progress(say)
+    progress = _Progress(say, data)
     with Trainer(
-        device, config, plan, corpus,
+        device, config, plan, data,
         resume=resume, on_lap=progress.lap, on_heldout=progress.heldout,
         on_checkpoint=progress.checkpoint,
     ) as trainer:  # fmt: skip
-        result = _begin(trainer, device, corpus)
-        _say_header(result, trainer, corpus, say)
+        result = _begin(trainer, device, data)
+        _say_header(result, trainer, data, say)
         trainer.train()
         progress.checkpoint(trainer)  # first of all: a Ctrl-C from here on ends the run
         trainer.evaluate()
@@ -82,8 +83,9 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
 class _Progress:
     """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, data: Dataset) -> None:
         self._say = say
+        self._data = data
         self._announced = False
 
     def lap(self, trainer: Trainer, lap: Lap) -> None:
@@ -91,7 +93,7 @@ class _Progress:
         if not self._announced:
             self._announced = True
             self._say(_graph_line(trainer))
-            self._say("loss in nats a byte; tokens are bytes")
+            self._say(f"loss in {self._data.unit}; tokens are {self._data.token}")
         schedule = trainer.plan.schedule
         tokens = schedule.batch * trainer.plan.shape.context
         self._say(
@@ -121,37 +123,37 @@ def _graph_line(trainer: Trainer) -> str:
     )
 
 
-def _begin(trainer: Trainer, device: Device, corpus: Corpus) -> Result:
-    plan = trainer.plan
+def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
+    plan, baseline = trainer.plan, data.baseline()
     return Result(
         device=device.spec,
         device_title=device.title,
         arch=device.arch,
         gemm=trainer.parts.blas.describe(),
         precision=PRECISION,
-        model=trainer.config.model,
+        model=plan.model,
         preset=plan.preset,
         params=trainer.parts.model.parameter_count,
         batch=plan.schedule.batch,
         context=plan.shape.context,
         seed=plan.schedule.seed,
-        data=corpus.source,
-        data_bytes=corpus.nbytes,
-        data_sha256=corpus.sha256,
-        bigram_loss=bigram_cross_entropy(corpus),
+        data=data.source,
+        data_bytes=data.nbytes,
+        data_sha256=data.sha256,
+        baseline=data.baseline_name,
+        baseline_loss=baseline,
+        bigram_loss=baseline if data.kind == "text" else None,
+        loss_unit=data.unit,
         version=VERSION,
         resumed_from=trainer.first_step,
     )
 
 
-def _say_header(result: Result, trainer: Trainer, corpus: Corpus, say: Say) -> None:
-    plan, shape = trainer.plan, trainer.plan.shape
-    schedule = plan.schedule
-    say(f"data: {corpus.describe()}")
-    say(
-        f"model: {result.model} {plan.preset}, {result.params} parameters: context "
-        f"{shape.context}, width {shape.width}, {shape.heads} heads, {shape.layers} layers"
-    )
+def _say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
+    plan, schedule = trainer.plan, trainer.plan.schedule
+    shape = ", ".join(f"{name} {value}" for name, value in asdict(plan.shape).items())
+    say(f"data: {data.describe()}")
+    say(f"model: {plan.model} {plan.preset}, {result.params} parameters: {shape}")
     say(result.gemm)
     say(f"precision: {result.precision} throughout")
     say(
@@ -176,6 +178,8 @@ def _conclude(result: Result, trainer: Trainer) -> None:
                  "library_calls_eager_step", "launches_replay_step", "nodes", "pool_bytes",
                  "retained_bytes"):  # fmt: skip
         setattr(result, name, getattr(report, name))
+    evaluated = trainer.parts.evaluation.graph_step.report()
+    result.heldout_captures, result.heldout_replays = evaluated.captures, evaluated.replays
     if trainer.step_ms is not None:
         result.step_us = 1000 * trainer.step_ms
         result.tokens_per_s = result.batch * result.context / trainer.step_ms * 1000
@@ -184,12 +188,12 @@ def _conclude(result: Result, trainer: Trainer) -> None:
 def _say_end(result: Result, trainer: Trainer, say: Say) -> None:
     if result.interrupted:
         say(f"interrupted after step {result.steps} of {trainer.plan.schedule.steps}")
-    heldout, bigram = trainer.heldout[-1][1], result.bigram_loss
-    side = "below" if heldout < bigram else "above"
-    gap = f"{abs(bigram - heldout):.4f} {side} the bigram's"
+    heldout, bar, name = trainer.heldout[-1][1], result.baseline_loss, result.baseline
+    side = "below" if heldout < bar else "above"
+    gap = f"{abs(bar - heldout):.4f} {side} the {name}'s"
     if not math.isfinite(heldout):
         gap = "the run diverged; try a lower --lr"
-    say(f"held-out loss {heldout:.4f} nats a byte, bigram {bigram:.4f}: {gap}")
+    say(f"held-out loss {heldout:.4f} {result.loss_unit}, {name} {bar:.4f}: {gap}")
     if result.step_us is not None:
         say(f"mean of the steps after the first two: {result.step_us / 1000:.3f} ms, "
             f"{result.tokens_per_s:.0f} tokens/s")  # fmt: skip
@@ -218,5 +222,13 @@ def _write_files(config: TrainConfig, result: Result, say: Say) -> None:
         say(f"figures: {config.json}")
     if config.plot is not None:
         first = result.resumed_from + 1
-        plot.draw(config.plot, result.losses, first, result.heldout, result.bigram_loss)
+        plot.draw(
+            config.plot,
+            result.losses,
+            first,
+            result.heldout,
+            result.baseline_loss,
+            baseline=result.baseline,
+            unit=result.loss_unit,
+        )
         say(f"plot: {config.plot}")

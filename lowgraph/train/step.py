@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from lowgraph import ops
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
-from lowgraph.models import CharLM
+from lowgraph.models.protocol import TrainableModel
 from lowgraph.optim import AdamW
 from lowgraph.stages import arm, stage
+from lowgraph.train.feed import Feed
 from lowgraph.train.ring import MappedRing
 
 __all__ = ["TrainingStep"]
@@ -22,31 +21,28 @@ class TrainingStep:
     arms: optimizer, and ring inside of bookkeeping.
 
     What changes from step to step is read from `control`, a block on the device that the step
-    itself advances first; the batch is drawn by it from `text`, bytes on the device.
+    itself advances first; `feed` draws the batch by its number.
     optimizer: None leaves the update to somebody else, behind the step.
     """
 
     def __init__(
         self,
         *,
-        model: CharLM,
+        model: TrainableModel,
         optimizer: AdamW | None,
         library: Library,
         pool: PersistentPool,
-        text: Slice,
+        feed: Feed,
         control: Slice,
         ring: MappedRing,
-        batch: int,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
-        self.batch = batch
         self._pool = pool
-        self._text = text
+        self._feed = feed
         self._control = control
         self._ring = ring
         self._clock = ops.Control(library)
-        self._gather = ops.BatchGather(library)
         self._record = ops.LossRing(library)
 
     def __call__(self, stream: int) -> None:
@@ -54,9 +50,9 @@ class TrainingStep:
         with stage("bookkeeping"):
             self._clock.advance(stream, self._control)
         with stage("batch"):
-            tokens, targets = self._draw(stream)
-        trace = self.model.forward(stream, tokens)
-        loss = self.model.loss_and_gradient(stream, trace, targets)
+            batch = self._feed.draw(stream)
+        trace = self.model.forward(stream, batch.inputs)
+        loss = self.model.loss_and_gradient(stream, trace, batch.targets)
         ring = self._ring
         with stage("bookkeeping"), arm("ring") as on:
             if on:
@@ -66,15 +62,5 @@ class TrainingStep:
             with arm("optimizer") as on:
                 if on:
                     self.optimizer.step(stream, self._control)
-        for piece in (tokens, targets, loss):
+        for piece in (*batch.held, loss):
             self._pool.give_back(piece)
-
-    def _draw(self, stream: int) -> tuple[Slice, Slice]:
-        """Tokens and targets, int32 [B, T], of this step's random windows."""
-        shape = (self.batch, self.model.config.context)
-        tokens = self._pool.take("tokens", shape, np.int32)
-        targets = self._pool.take("targets", shape, np.int32)
-        self._gather.random(
-            stream, tokens, targets, self._text, self._control, self._text.elements, *shape
-        )
-        return tokens, targets

@@ -1,6 +1,6 @@
 """The gates of a training step, run one after the other: `python -m lowgraph verify`.
 
-    results = verify(device, plan, corpus, steps=8)
+    results = verify(device, plan, data, steps=8)
     assert all(gate.passed for gate in results)
 
 A gate that cannot be judged, because the step has no graph or the device was lost, has failed: its
@@ -15,7 +15,7 @@ from typing import Any
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import GateFailed, LowgraphError
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.data import Corpus, read_corpus
+from lowgraph.train.datasets import Dataset, check_data, read_data
 from lowgraph.train.gates import (
     Gate,
     Subject,
@@ -26,7 +26,7 @@ from lowgraph.train.gates import (
     positive,
     repeats,
 )
-from lowgraph.train.plan import Plan, make_plan
+from lowgraph.train.plan import Plan, make_plan, model_of
 from lowgraph.train.result import write_json
 
 __all__ = ["GATES", "run", "verify"]
@@ -40,7 +40,7 @@ Say = Callable[[str], None]
 def verify(
     device: Device,
     plan: Plan,
-    corpus: Corpus,
+    data: Dataset,
     *,
     steps: int = 8,
     say: Say = lambda text: None,
@@ -50,15 +50,15 @@ def verify(
     steps: of each arm. Raises what making the run raises (ConfigError, BuildError ...); what goes
     wrong in a gate is that gate's outcome.
     """
-    plan.check_text(corpus)
+    check_data(plan, data)
     results = []
-    with Subject(device, plan, corpus, steps) as subject:
+    with Subject(device, plan, data, steps) as subject:
         works: dict[str, Callable[[], Gate]] = {
             "positive": lambda: positive(subject),
             "moves": lambda: moves(subject),
             "repeats": lambda: repeats(subject),
             "launches": lambda: launches(subject),
-            "negative": lambda: negative(device, plan, corpus, steps),
+            "negative": lambda: negative(device, plan, data, steps),
             "coverage": lambda: coverage(subject),
         }
         for name in GATES:
@@ -74,12 +74,12 @@ def run(config: TrainConfig, say: Say) -> list[Gate]:
     Writes `config.json` when it names a file. Raises GateFailed at the end if a gate failed,
     ConfigError, DeviceUnavailable or BuildError when there is nothing to put to the gates.
     """
-    corpus = read_corpus(config.data)
+    data = read_data(model_of(config), config.data)
     device = open_device(config.device)
-    plan = make_plan(config, device.default_preset)
+    plan = make_plan(config, device.kind)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
-    say(f"model: {config.model} {plan.preset}, {plan.schedule.steps} steps an arm")
-    results = verify(device, plan, corpus, steps=plan.schedule.steps, say=say)
+    say(f"model: {plan.model} {plan.preset}, {plan.schedule.steps} steps an arm")
+    results = verify(device, plan, data, steps=plan.schedule.steps, say=say)
     if config.json is not None:
         write_json(config.json, _figures(config, plan, device, results))
         say(f"wrote {config.json}")
@@ -102,7 +102,7 @@ def _figures(
     return {
         "device": device.spec,
         "device_title": device.title,
-        "model": config.model,
+        "model": plan.model,
         "preset": plan.preset,
         "steps": plan.schedule.steps,
         "gates": [vars(gate) for gate in results],

@@ -261,6 +261,14 @@ def test_what_comes_again_is_counted_together() -> None:
     assert merges([], 1) == []
 
 
+def test_a_loop_in_one_stage_is_its_repetitions() -> None:
+    layer = [("a", name, 1, True) for name in "xyx"]
+    (found,) = merges(_chain(*layer, *layer, *layer), 1)
+    assert (found.kernels, found.times, found.saved) == (("x", "y", "x"), 3, 6)
+    (same,) = merges(_chain(*[("a", "x", 1, True)] * 3), 1)
+    assert (same.kernels, same.times) == (("x", "x", "x"), 1)
+
+
 def test_links_are_read_from_the_graph(parts: Parts) -> None:
     atlas = make_atlas(parts.subject(lambda stream: _body(parts, stream)), 3, [])
     links = atlas.full.links

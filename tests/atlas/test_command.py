@@ -78,10 +78,12 @@ def test_counts_are_the_trainers(device: Device, tmp_path: Path) -> None:
     from lowgraph.train.atlas import Subject, measure
 
     parts = Parts(device, micro_plan(), micro_corpus(tmp_path), graph=True, ring_slots=2)
-    subject = Subject(parts.body, device, parts.pool, parts.library, parts.stream)
+    subject = Subject(
+        parts.body, device, parts.pool, parts.library, parts.stream, around=parts.advance
+    )
     found = measure(subject, 3)
-    parts.graph_step()
-    parts.graph_step()
+    parts.advance()
+    parts.advance()
     report = parts.graph_step.report()
     with device.count_calls() as below:
         subject.eager()

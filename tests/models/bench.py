@@ -11,8 +11,8 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.driver import stream as driver_stream
 from lowgraph.memory import PersistentPool, Slice, download, upload
-from lowgraph.models import CharLM, CharLMConfig
-from lowgraph.models.charlm import save_arena
+from lowgraph.models import CharLM
+from lowgraph.models.model import save_arena
 from lowgraph.optim import AdamW
 from lowgraph.train.plan import Schedule
 from tests.support.rig import Rig
@@ -26,11 +26,11 @@ Weights = dict[str, npt.NDArray[np.float32]]
 class Bench:
     """Pool, GEMM, model and optimizer for one configuration."""
 
-    def __init__(self, rig: Rig, config: CharLMConfig, weights: Weights) -> None:
+    def __init__(self, rig: Rig, config: Any, weights: Weights, model_class: Any = CharLM) -> None:
         self.rig = rig
         self.pool = PersistentPool(rig.device)
         self.blas = Blas(rig.device, rig.library, rig.stream, self.pool)
-        self.model = CharLM(
+        self.model = model_class(
             config, library=rig.library, blas=self.blas, pool=self.pool, stream=rig.stream
         )
         self.model.load_state(weights, rig.stream)

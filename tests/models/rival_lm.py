@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -11,6 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from lowgraph.models.presets import CharLMConfig
+from tests.models import torch_oracle
+from tests.models.torch_oracle import AdamWSettings, Gradients
 
 __all__ = ["LM", "AdamWSettings", "Gradients", "gradients", "train"]
 
@@ -57,46 +57,12 @@ class LM(nn.Module):
         return F.cross_entropy(logits, targets.flatten())
 
 
-@dataclass(frozen=True)
-class Gradients:
-    loss: float
-    by_name: dict[str, npt.NDArray[np.float64]]
-
-
-@dataclass(frozen=True)
-class AdamWSettings:
-    """One learning rate a step; decay goes to matrices and embeddings only."""
-
-    rates: list[float]
-    betas: tuple[float, float]
-    epsilon: float
-    weight_decay: float
-
-
-def _module(config: CharLMConfig, state: State, dtype: torch.dtype) -> LM:
-    module = LM(config).to(dtype)
-    tensors = {name: torch.from_numpy(value).to(dtype) for name, value in state.items()}
-    module.load_state_dict(tensors, strict=True)
-    return module
-
-
-def _long(values: Tokens) -> torch.Tensor:
-    return torch.from_numpy(values.astype(np.int64))
-
-
 def gradients(
     config: CharLMConfig, state: State, tokens: Tokens, targets: Tokens, dtype: torch.dtype
 ) -> Gradients:
     """Loss and parameter gradients for tokens and targets [batch, context]."""
-    module = _module(config, state, dtype)
-    loss = module(_long(tokens), _long(targets))
-    loss.backward()
-    found = {
-        name: parameter.grad.double().numpy()
-        for name, parameter in module.named_parameters()
-        if parameter.grad is not None
-    }
-    return Gradients(float(loss.detach()), found)
+    module = torch_oracle.load(LM(config), state, dtype)
+    return torch_oracle.gradients(module, (tokens, targets), dtype)
 
 
 def train(
@@ -107,22 +73,4 @@ def train(
     dtype: torch.dtype,
 ) -> tuple[list[float], dict[str, npt.NDArray[np.float64]]]:
     """Losses and final parameters of one AdamW step a batch."""
-    module = _module(config, state, dtype)
-    matrices = [p for p in module.parameters() if p.dim() > 1]
-    vectors = [p for p in module.parameters() if p.dim() == 1]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=settings.betas, eps=settings.epsilon)
-    losses = []
-    for rate, (tokens, targets) in zip(settings.rates, batches, strict=True):
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.zero_grad()
-        loss = module(_long(tokens), _long(targets))
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    final = {name: p.detach().double().numpy() for name, p in module.named_parameters()}
-    return losses, final
+    return torch_oracle.train(torch_oracle.load(LM(config), state, dtype), batches, settings, dtype)

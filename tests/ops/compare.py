@@ -78,6 +78,19 @@ def assert_same_bits(first: Array, second: Array, what: str = "result") -> None:
     assert not different.any(), f"{what}: {int(different.sum())} bytes differ between two runs"
 
 
+@dataclass
+class Columns:
+    """Where columns of a device matrix begin; the distance of its rows is told apart."""
+
+    address: int
+    dtype: Any
+
+
+def columns(matrix: Any, first: int) -> Columns:
+    """Return where columns of a float32 buffer begin, for a kernel that takes a row distance."""
+    return Columns(matrix.address + 4 * first, matrix.dtype)
+
+
 def normal(seed: int, *shape: int, mean: float = 0.0, scale: float = 1.0) -> Array:
     """Return normal float32 numbers."""
     numbers = np.random.default_rng(seed).normal(mean, scale, shape)

@@ -6,7 +6,17 @@ import pytest
 from lowgraph.errors import ConfigError
 from lowgraph.ops import CausalConv1d
 from tests.ops import twins_mamba as twins
-from tests.ops.compare import ROUNDOFF, Array, assert_close, assert_same_bits, normal, output, wide
+from tests.ops.compare import (
+    ROUNDOFF,
+    Array,
+    assert_close,
+    assert_same_bits,
+    columns,
+    in_place,
+    normal,
+    output,
+    wide,
+)
 from tests.support.rig import Rig
 
 SIZES = [(1, 1, 1, 4), (2, 31, 33, 4), (3, 33, 257, 4), (1, 65, 8, 1), (2, 7, 31, 8)]
@@ -94,3 +104,37 @@ def test_no_rows(rig: Rig) -> None:
 def test_a_width_that_has_no_kernel(rig: Rig, width: int) -> None:
     with pytest.raises(ConfigError, match=f"width must be 1 to 8, got {width}"):
         CausalConv1d(rig.library, width)
+
+
+@pytest.mark.parametrize(("batch", "length", "channels", "width"), SIZES)
+def test_columns_of_a_wider_matrix(
+    rig: Rig, batch: int, length: int, channels: int, width: int
+) -> None:
+    """The same bits as from a matrix of its own; what lies beside the columns stays."""
+    sizes, row = (batch, length, channels), channels + 5
+    arrays = normal(7, *sizes), normal(1, *sizes), normal(2, channels, width), normal(3, channels)
+    conv = CausalConv1d(rig.library, width)
+    around = normal(9, batch, length, row)
+    around[..., 2 : 2 + channels] = arrays[1]
+    dy, x, weight, bias = (rig.put(a) for a in (arrays[0], around, *arrays[2:]))
+    y, dense = output(rig, *sizes), output(rig, *sizes)
+    conv.forward(rig.stream, y, columns(x, 2), weight, bias, *sizes, x_row=row)
+    conv.forward(rig.stream, dense, rig.put(arrays[1]), weight, bias, *sizes)
+    assert_same_bits(y.get(), dense.get())
+
+    dx, dpre = in_place(rig, around), output(rig, *sizes)
+    dweight, dbias = output(rig, channels, width), output(rig, channels)
+    partial = output(rig, *conv.partial_shape(*sizes))
+    conv.backward(
+        rig.stream, columns(dx, 2), dweight, dbias, dpre, partial, dy, columns(x, 2), weight, bias,
+        *sizes, x_row=row,
+    )  # fmt: skip
+    want = run_backward(rig, conv, arrays)
+    around[..., 2 : 2 + channels] = want[0]
+    for got, wanted in zip((dx, dweight, dbias), (around, *want[1:]), strict=True):
+        assert_same_bits(got.get(), wanted)
+
+
+def test_rows_that_overlap_are_refused(rig: Rig) -> None:
+    with pytest.raises(ConfigError, match="x_row must be 8 to"):
+        CausalConv1d(rig.library).forward(rig.stream, 0, 0, 0, 0, 1, 1, 8, x_row=7)

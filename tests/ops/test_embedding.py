@@ -76,6 +76,23 @@ def test_backward(
     np.testing.assert_array_equal(begin.get(), np.concatenate([[0], np.cumsum(counts)]))
 
 
+@pytest.mark.parametrize(("batch", "length", "channels", "vocabulary"), SIZES)
+def test_no_positions(rig: Rig, batch: int, length: int, channels: int, vocabulary: int) -> None:
+    tokens, dx = make_tokens(1, batch, length, vocabulary), normal(1, batch, length, channels)
+    table, ops = normal(2, vocabulary, channels), Embedding(rig.library, vocabulary)
+    x, dtoken = output(rig, batch, length, channels), output(rig, vocabulary, channels)
+    places = output(rig, *ops.places_shape(batch, length), dtype=np.int32)
+    begin = output(rig, *ops.begin_shape(), dtype=np.int32)
+    sizes = batch, length, channels
+
+    ops.forward(rig.stream, x, rig.put(tokens), rig.put(table), None, *sizes)
+    ops.backward(rig.stream, dtoken, None, places, begin, rig.put(dx), rig.put(tokens), *sizes)
+
+    assert_same_bits(x.get(), table[tokens])
+    want, _ = twins.embedding_backward(*wide(dx), tokens, vocabulary)
+    assert_close(dtoken.get(), want, 64 * ROUNDOFF, "dtoken")
+
+
 def test_backward_repeats_bit_for_bit(rig: Rig) -> None:
     batch, length, channels, vocabulary = 4, 64, 36, 50
     tokens, dx = make_tokens(0, batch, length, vocabulary), normal(1, batch, length, channels)

@@ -11,6 +11,7 @@ from tests.ops.compare import (
     Array,
     assert_close,
     assert_same_bits,
+    columns,
     in_place,
     normal,
     output,
@@ -91,3 +92,35 @@ def test_no_rows_and_no_columns(rig: Rig) -> None:
     assert not grads[2].any()
     with pytest.raises(ConfigError, match="channels must be 1 to"):
         GatedRmsNorm(rig.library).forward(rig.stream, 0, 0, 0, 0, 0, 1, 0)
+
+
+@pytest.mark.parametrize(("rows", "channels"), SIZES)
+def test_a_gate_in_a_wider_matrix(rig: Rig, rows: int, channels: int) -> None:
+    """The same bits as from a matrix of its own; what lies beside the columns stays."""
+    x, z, weight = normal(1, rows, channels), normal(2, rows, channels), normal(3, channels)
+    dy, row, norm = normal(0, rows, channels), channels + 7, GatedRmsNorm(rig.library)
+    around = normal(9, rows, row)
+    around[:, 3 : 3 + channels] = z
+    y, rstd, dense, same = (output(rig, *s) for s in (x.shape, (rows,), x.shape, (rows,)))
+    inputs = rig.put(x), rig.put(z), rig.put(weight)
+    gate = columns(rig.put(around), 3)
+    norm.forward(rig.stream, y, rstd, inputs[0], gate, inputs[2], rows, channels, z_row=row)
+    norm.forward(rig.stream, dense, same, *inputs, rows, channels)
+    assert_same_bits(y.get(), dense.get())
+    assert_same_bits(rstd.get(), same.get())
+
+    dx, dz, dweight = output(rig, rows, channels), in_place(rig, around), output(rig, channels)
+    partial = output(rig, *norm.partial_shape(rows, channels))
+    norm.backward(
+        rig.stream, dx, columns(dz, 3), dweight, partial, rig.put(dy), inputs[0], gate, inputs[2],
+        rstd, rows, channels, z_row=row,
+    )  # fmt: skip
+    want = run_backward(rig, (dy, x, z, weight), same.get())
+    around[:, 3 : 3 + channels] = want[1]
+    for got, wanted in zip((dx, dz, dweight), (want[0], around, want[2]), strict=True):
+        assert_same_bits(got.get(), wanted)
+
+
+def test_rows_that_overlap_are_refused(rig: Rig) -> None:
+    with pytest.raises(ConfigError, match="z_row must be 8 to"):
+        GatedRmsNorm(rig.library).forward(rig.stream, 0, 0, 0, 0, 0, 1, 8, z_row=7)

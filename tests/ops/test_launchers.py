@@ -71,6 +71,10 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             lambda: embedding.backward(s, *tables, *lists, x, tokens, B, T, C),
             3,
         ),
+        "embedding backward, no positions": (
+            lambda: embedding.backward(s, tables[0], None, *lists, x, tokens, B, T, C),
+            2,
+        ),
         "entropy forward": (lambda: entropy.forward(s, row, logits, targets, ROWS, V), 1),
         "entropy both": (
             lambda: entropy.forward_backward(s, row, logits, targets, ROWS, V, 0.1),
@@ -86,7 +90,9 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     control = rig.put(control_bytes(new_control(total_steps=9, lr_max=1.0)))
     corpus = rig.put(np.zeros(CORPUS, np.uint8))
     tokens, targets, flat, ring = f.ints(B, T), f.ints(B, T), f(40), f(16)
+    places, cursor = rig.put(np.array([3], np.int64)), rig.put(np.zeros(1, np.int64))
     batch, adamw = ops.BatchGather(lib), ops.AdamW(lib)
+    staged, evaluation = ops.StagedCopy(lib), ops.EvaluationRecord(lib)
     advance, loss_ring, fill = ops.Control(lib), ops.LossRing(lib), ops.Fill(lib)
     dropout, saved = ops.Dropout(lib), rig.put(np.zeros(2, np.uint64))
     draws = Draws(rig.put(np.zeros(2, np.uint64)).address)
@@ -97,9 +103,11 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             1,
         ),
         "batch windows": (
-            lambda: batch.windows(s, tokens, targets, corpus, 3, CORPUS, B, T),
+            lambda: batch.windows(s, tokens, targets, corpus, places, cursor, B, T),
             1,
         ),
+        "staged copy": (lambda: staged.forward(s, flat, ring, cursor, 4, 4), 1),
+        "evaluation record": (lambda: evaluation.write(s, flat, cursor, ring, 40), 1),
         "adamw": (lambda: adamw.step(s, flat, flat, flat, flat, control, 10, 40), 1),
         "loss ring": (lambda: loss_ring.write(s, ring, flat, control, 4), 1),
         "dropout forward": (
@@ -117,6 +125,7 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     conv, norm = ops.CausalConv1d(lib), ops.GatedRmsNorm(lib)
     bce, ssd, sizes = ops.BinaryCrossEntropy(lib), ops.Ssd(lib), SsdSizes(B, T, HEADS, C, 3)
     x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
+    rms, update, gates = ops.RmsNorm(lib), ops.GatedUpdate(lib), f(ROWS, 2 * C)
     partial, flat = f(64, 5, C), f(40)
     steps, head, big = (f(B, T, HEADS), f(HEADS), f(B, T, HEADS, C))
     inputs = SsdInputs(big, steps, head, head, f(B, T, 3), f(B, T, 3), head)
@@ -133,6 +142,18 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "gated backward": (
             lambda: norm.backward(s, y, z, weight, partial, x, x, x, weight, row, ROWS, C),
             3,
+        ),
+        "rms forward": (lambda: rms.forward(s, y, row, x, weight, ROWS, C), 1),
+        "rms add_forward": (lambda: rms.add_forward(s, y, row, z, x, x, weight, ROWS, C), 1),
+        "rms backward": (
+            lambda: rms.backward(s, y, weight, partial, x, x, weight, row, ROWS, C),
+            3,
+        ),
+        "update forward": (lambda: update.forward(s, y, gates, x, weight, weight, ROWS, C), 1),
+        "update backward": (lambda: update.backward(s, gates, x, ROWS, C), 1),
+        "update bias_backward": (
+            lambda: update.bias_backward(s, weight, weight, partial, gates, ROWS, C),
+            2,
         ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
         "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
@@ -166,6 +187,8 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     tested = " ".join([*model_calls(rig, f), *run_calls(rig, f), *mamba_calls(rig, f)])
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
+    words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
+    words |= {"RmsNorm": "rms", "GatedUpdate": "update"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers
         assert words.get(name, name.lower()) in tested, name

@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from lowgraph.errors import ConfigError
 from lowgraph.ops import Ssd
-from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.ops.ssd import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
 from tests.ops import twins_mamba as twins
-from tests.ops.compare import ROUNDOFF, Array, assert_close, assert_same_bits, normal, output, wide
+from tests.ops.compare import (
+    ROUNDOFF,
+    Array,
+    assert_close,
+    assert_same_bits,
+    columns,
+    in_place,
+    normal,
+    output,
+    wide,
+)
 from tests.support.rig import Rig
 
 SIZES = [
@@ -143,4 +155,62 @@ def test_a_head_needs_channels(rig: Rig) -> None:
     with pytest.raises(ConfigError, match="head_size must be 1 to"):
         Ssd(rig.library).forward(
             rig.stream, 0, SsdSaved(0, 0, 0, 0), nothing, SsdSizes(1, 1, 1, 0, 1)
+        )
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_columns_of_wider_matrices(rig: Rig, sizes: SsdSizes) -> None:
+    """The same bits as from matrices of their own; what lies beside the columns stays."""
+    batch, length, heads, size, state = sizes
+    arrays = make_inputs(1, sizes)
+    dy, inner = normal(5, *arrays[0].shape), heads * size
+    packed = normal(8, batch, length, inner + 2 * state + 3)
+    steps = normal(9, batch, length, heads + 2)
+    rows = SsdRows(packed.shape[2], packed.shape[2], steps.shape[2])
+
+    def fill(x: Array, raw: Array, b: Array, c: Array) -> tuple[Array, Array]:
+        one, two = packed.copy(), steps.copy()
+        one[..., 1 : 1 + inner] = x.reshape(batch, length, inner)
+        one[..., 1 + inner : 1 + inner + state] = b
+        one[..., 1 + inner + state : 1 + inner + 2 * state] = c
+        two[..., 1 : 1 + heads] = raw
+        return one, two
+
+    def spread(whole: Any, raw: Any, heads_own: list[Any]) -> SsdInputs:
+        at_b = 1 + inner
+        return SsdInputs(
+            columns(whole, 1), columns(raw, 1), heads_own[0], heads_own[1], columns(whole, at_b),
+            columns(whole, at_b + state), heads_own[2],
+        )  # fmt: skip
+
+    x, raw, dt_bias, a_log, b, c, d = arrays
+    inputs = spread(
+        *(rig.put(array) for array in fill(x, raw, b, c)),
+        [rig.put(array) for array in (dt_bias, a_log, d)],
+    )
+    dense, layer = Run(rig, sizes, arrays), Ssd(rig.library)
+    y, saved = output(rig, *x.shape), [output(rig, *s) for s in layer.saved_shapes(sizes)]
+    layer.forward(rig.stream, y, SsdSaved(*saved), inputs, sizes, rows)
+    assert_same_bits(y.get(), dense.y)
+
+    whole, dsteps = in_place(rig, packed), in_place(rig, steps)
+    own = [output(rig, heads) for _ in range(3)]
+    space = SsdWorkspace(*(output(rig, *s) for s in layer.workspace_shapes(sizes)))
+    layer.backward(
+        rig.stream, spread(whole, dsteps, own), space, rig.put(dy), inputs, SsdSaved(*saved), sizes,
+        rows,
+    )  # fmt: skip
+    dx, draw, ddt_bias, da_log, db, dc, dd = dense.backward(dy)
+    wanted = [*fill(dx, draw, db, dc), ddt_bias, da_log, dd]
+    for got, want in zip((whole, dsteps, *own), wanted, strict=True):
+        assert_same_bits(got.get(), want)
+
+
+@pytest.mark.parametrize(("kind", "least"), [("x", 12), ("bc", 5), ("raw", 3)])
+def test_rows_that_overlap_are_refused(rig: Rig, kind: str, least: int) -> None:
+    rows = SsdRows(99, 99, 99)._replace(**{kind: least - 1})
+    nothing = SsdInputs(0, 0, 0, 0, 0, 0, 0)
+    with pytest.raises(ConfigError, match=f"{kind}_row must be {least} to"):
+        Ssd(rig.library).forward(
+            rig.stream, 0, SsdSaved(0, 0, 0, 0), nothing, SsdSizes(1, 1, 3, 4, 5), rows
         )

@@ -49,6 +49,22 @@ def test_gated_norm() -> None:
     assert_gradients(lambda *at: twins.gated_norm_forward(*at, EPSILON)[0], arrays, dy, gradients)
 
 
+def test_rms_norm() -> None:
+    arrays, dy = [numbers(0, 3, 5), numbers(2, 5)], numbers(3, 3, 5)
+    gradients = list(twins.rms_norm_backward(dy, *arrays, EPSILON))
+    assert_gradients(lambda *at: twins.rms_norm_forward(*at, EPSILON)[0], arrays, dy, gradients)
+
+
+def test_gated_update() -> None:
+    arrays, dy = (
+        [numbers(0, 3, 5), numbers(1, 3, 10), numbers(2, 5), numbers(4, 5)],
+        numbers(3, 3, 5),
+    )
+    dgates = twins.gated_update_backward(dy, *arrays)
+    gradients = [dy, dgates, *np.split(dgates.sum(axis=0), 2)]
+    assert_gradients(lambda *at: twins.gated_update_forward(*at)[0], arrays, dy, gradients)
+
+
 def test_bce() -> None:
     logits, targets = numbers(0, 7) * 3, np.random.default_rng(1).random(7)
     gradient = twins.bce_backward(logits, targets)
@@ -110,6 +126,17 @@ def test_gated_norm_is_pytorchs(torch: Any, sizes: tuple[int, int]) -> None:
 
     y, _ = twins.gated_norm_forward(*arrays, EPSILON)
     compare(torch, forward, arrays, dy, y, list(twins.gated_norm_backward(dy, *arrays, EPSILON)))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (33, 31), (65, 257)])
+def test_rms_norm_is_pytorchs(torch: Any, sizes: tuple[int, int]) -> None:
+    arrays, dy = [numbers(0, *sizes), numbers(2, sizes[1])], numbers(3, *sizes)
+
+    def forward(x: Any, weight: Any) -> Any:
+        return torch.nn.functional.rms_norm(x, (sizes[1],), weight, EPSILON)
+
+    y, _ = twins.rms_norm_forward(*arrays, EPSILON)
+    compare(torch, forward, arrays, dy, y, list(twins.rms_norm_backward(dy, *arrays, EPSILON)))
 
 
 @pytest.mark.parametrize("count", [1, 257])

@@ -72,6 +72,37 @@ def gated_norm_backward(
     return du * z * sigmoid(z), du * x * silu_slope(z), (dy * normed).sum(axis=0)
 
 
+def rms_norm_forward(x: Array, weight: Array, epsilon: float) -> tuple[Array, Array]:
+    """Return y [rows,C] and rstd [rows]."""
+    rstd = 1 / np.sqrt((x**2).mean(axis=1) + epsilon)
+    return x * rstd[:, None] * weight, rstd
+
+
+def rms_norm_backward(dy: Array, x: Array, weight: Array, epsilon: float) -> tuple[Array, Array]:
+    """Return dx [rows,C] and dweight [C]."""
+    rstd = 1 / np.sqrt((x**2).mean(axis=1, keepdims=True) + epsilon)
+    normed, g = x * rstd, dy * weight
+    return rstd * (g - normed * (g * normed).mean(axis=1, keepdims=True)), (dy * normed).sum(axis=0)
+
+
+def gated_update_forward(
+    h: Array, gates: Array, gate_bias: Array, candidate_bias: Array
+) -> tuple[Array, Array]:
+    """Return next [rows,C], and s and t side by side [rows,2C]."""
+    a, b = np.split(gates, 2, axis=1)
+    s, t = sigmoid(a + gate_bias), np.tanh(b + candidate_bias)
+    return h + s * t, np.concatenate([s, t], axis=1)
+
+
+def gated_update_backward(
+    dnext: Array, h: Array, gates: Array, gate_bias: Array, candidate_bias: Array
+) -> Array:
+    """Return da and db side by side [rows,2C]."""
+    _, saved = gated_update_forward(h, gates, gate_bias, candidate_bias)
+    s, t = np.split(saved, 2, axis=1)
+    return np.concatenate([dnext * t * s * (1 - s), dnext * s * (1 - t**2)], axis=1)
+
+
 def bce_forward(logits: Array, targets: Array) -> float:
     """Return the mean of -target log p - (1 - target) log(1 - p), p = sigmoid(logit)."""
     losses = targets * np.logaddexp(0, -logits) + (1 - targets) * np.logaddexp(0, logits)

@@ -42,7 +42,7 @@ def micro_corpus(folder: Path) -> Corpus:
 def micro_plan(**changes: Any) -> Plan:
     """A plan of 12 steps; `changes` are fields of its schedule."""
     schedule = Schedule(steps=12, warmup=2, learning_rate=0.01, batch=3, seed=5)
-    return Plan("micro", SHAPE, replace(schedule, **changes), log_every=4)
+    return Plan("charlm", "micro", SHAPE, replace(schedule, **changes), log_every=4)
 
 
 def trained(device: Device, corpus: Corpus, plan: Plan, **flags: Any) -> Trainer:

@@ -28,7 +28,7 @@ def _refused(*flags: str, said: str, **variables: str) -> None:
     ("flags", "said"),
     [
         (["--data", "/no/such/file"], "--data /no/such/file: no such file or folder"),
-        (["--preset", "huge"], "unknown preset 'huge'; there are nano, tiny, small"),
+        (["--preset", "huge"], "unknown preset 'huge' of charlm; there are nano, tiny, small"),
         (["--model", "gpt9"], "unknown model 'gpt9'"),
         (["--device", "tpu"], "unknown device 'tpu'"),
         (["--steps", "0"], "--steps must be at least 1, got 0"),
@@ -109,7 +109,7 @@ def test_an_output_that_cannot_be_written_keeps_the_old_file(
     image.write_bytes(b"old")
     monkeypatch.setattr("lowgraph.train.files.os.fsync", full)
     with pytest.raises(ConfigError, match=r"loss\.png: No space left on device"):
-        plot.draw(image, [2.0, 1.0], 1, [(2, 1.0)], 1.5)
+        plot.draw(image, [2.0, 1.0], 1, [(2, 1.0)], 1.5, baseline="bigram", unit="nats")
     assert image.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [image]
 

@@ -19,7 +19,7 @@ from lowgraph.train.config import TrainConfig
         (["--steps", "0"], "--steps must be at least 1, got 0"),
         (["--batch", "-3"], "--batch must be at least 1, got -3"),
         (["--steps", "many"], "invalid int value: 'many'"),
-        (["--preset", "huge"], "unknown preset 'huge'; there are nano, tiny, small"),
+        (["--preset", "huge"], "unknown preset 'huge' of charlm; there are nano, tiny, small"),
         (["--model", "gpt9"], "unknown model 'gpt9'; there are charlm"),
         (["--device", "tpu"], "unknown device 'tpu'"),
         (["--device", "cuda:x"], "unknown device 'cuda:x'"),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from lowgraph.errors import ConfigError
+from lowgraph.models import CharLMConfig
 from lowgraph.train import data
 
 
@@ -105,8 +106,8 @@ def test_a_text_too_short_is_refused(tmp_path: Path, nbytes: int, batch: int, sa
     (tmp_path / "text").write_bytes(b"x" * nbytes)
     corpus = data.read_corpus(tmp_path / "text")
     with pytest.raises(ConfigError, match=said):
-        data.check_length(corpus, context=12, batch=batch)
-    data.check_length(corpus, context=9, batch=9)
+        corpus.check(CharLMConfig(context=12, width=4, heads=1, layers=1), batch)
+    corpus.check(CharLMConfig(context=9, width=4, heads=1, layers=1), batch=9)
 
 
 def test_bigram_cross_entropy_is_that_of_the_counts(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.both
 
 # nano's depth and heads in a quarter of its width: 100 steps of it are quick on the host device.
 PLAN = Plan(
+    "charlm",
     "quarter",
     CharLMConfig(context=16, width=16, heads=4, layers=2),
     Schedule(steps=100, warmup=10, learning_rate=0.01, batch=4, seed=3),
@@ -58,7 +59,7 @@ def _run(
     """A run of PLAN with a checkpoint at step 50; returns its losses and its end."""
     config = TrainConfig(checkpoint=folder, checkpoint_every=50, **flags)
     found = None if resume is None else checkpoint.read(resume)
-    plan = PLAN if found is None else make_plan(config, "nano", found.plan)
+    plan = PLAN if found is None else make_plan(config, "host", found.plan)
 
     def write(trainer: Trainer) -> None:
         checkpoint.write(folder, trainer.checkpoint())
@@ -136,7 +137,7 @@ def test_a_step_that_the_device_has_not_counted_is_no_checkpoint(
     device: Device, corpus: Corpus
 ) -> None:
     with trained(device, corpus, micro_plan(steps=3)) as trainer:
-        trainer.step = 4
+        trainer.parts.steps_done = 4
         with pytest.raises(LowgraphError, match="4 steps were issued, the device counts 3"):
             trainer.checkpoint()
 

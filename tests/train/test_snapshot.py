@@ -12,6 +12,7 @@ from safetensors import safe_open
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.presets import CharLMConfig
+from lowgraph.models.registry import MODELS
 from lowgraph.train import checkpoint
 from lowgraph.train.config import TrainConfig, flag
 from lowgraph.train.plan import Plan, Schedule, make_plan
@@ -49,12 +50,12 @@ MATTERS = {"model", "preset", "batch", "seed", "learning_rate", "warmup", "weigh
 
 @pytest.fixture(autouse=True)
 def two_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lowgraph.train.config.MODELS", ("charlm", "other"))
+    monkeypatch.setitem(MODELS, "other", MODELS["charlm"])
 
 
 def _snapshot(**changes: Any) -> dict[str, Any]:
     config = replace(BASE, **changes)
-    return snapshot(config, make_plan(config, "nano").values())
+    return snapshot(config, make_plan(config, "host").values())
 
 
 def _in_the_file(folder: Path, **changes: Any) -> dict[str, Any]:
@@ -125,7 +126,9 @@ def test_every_field_of_the_plan_and_the_shape_comes_back(tmp_path: Path) -> Non
     plan = filled_checkpoint(1).plan
     shape = CharLMConfig(context=8, width=8, heads=1, layers=2, vocabulary=255)
     assert not asdict(shape).items() & asdict(plan.shape).items()
-    changes: dict[str, Any] = {"preset": "other", "shape": shape, "log_every": 9}
+    changes: dict[str, Any] = {
+        "model": "other", "preset": "other", "shape": shape, "log_every": 9,
+    }  # fmt: skip
     assert [field.name for field in fields(Plan) if field.name != "schedule"] == list(changes)
     changed = replace(plan, **changes)
     assert _through_a_file(tmp_path, changed) == changed

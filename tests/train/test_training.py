@@ -92,7 +92,7 @@ def test_the_report_counts_one_capture_and_the_replays(device: Device, corpus: C
 def test_a_replay_is_one_graph_launch_and_nothing_else(device: Device, corpus: Corpus) -> None:
     with trained(device, corpus, micro_plan(steps=3)) as trainer, counters.scope() as counts:
         for _ in range(5):
-            trainer.parts.graph_step()
+            trainer.parts.advance()
         assert counts.by_name == {"cuGraphLaunch": 5}
 
 
@@ -105,7 +105,7 @@ def test_what_reaches_the_driver_in_a_replay(device: Device, corpus: Corpus) -> 
         driver_stream.synchronize(trainer.parts.stream)
         control.reset_calls()
         for _ in range(5):
-            trainer.parts.graph_step()
+            trainer.parts.advance()
         made = {name: count for name, count in control.all_calls().items() if count}
         assert made == {"cuGraphLaunch": 5}
 
@@ -161,27 +161,6 @@ def test_evaluations_on_the_way_change_nothing(device: Device, corpus: Corpus) -
         _assert_same(trainer.parts.tensors(), tensors)
         report = trainer.parts.graph_step.report()
         assert (report.captures, report.replays, report.refusals) == (1, 11, 0)
-
-
-def test_the_heldout_loss_is_that_of_the_model(device: Device, corpus: Corpus) -> None:
-    """Against the NumPy reference on the windows that the plan names."""
-    from lowgraph.train.data import heldout_plan
-    from tests.models import reference
-
-    plan = micro_plan()
-    with trained(device, corpus, plan) as trainer:
-        ours = trainer.evaluate()
-        assert trainer.evaluate() == ours
-        weights = trainer.parts.tensors()["parameters"]
-    context = plan.shape.context
-    windows, starts = heldout_plan(len(corpus.heldout), context, plan.schedule.batch, 4)
-    double = {name: value.astype(np.float64) for name, value in weights.items()}
-    losses = []
-    for start in starts:
-        piece = corpus.heldout[start : start + windows * context + 1].astype(np.int64)
-        tokens, targets = (part.reshape(windows, context) for part in (piece[:-1], piece[1:]))
-        losses.append(reference.loss_and_gradients(plan.shape, double, tokens, targets)[0])
-    assert ours == pytest.approx(np.mean(losses), rel=1e-6)
 
 
 def test_next_logits_are_those_of_a_window(device: Device, corpus: Corpus) -> None:

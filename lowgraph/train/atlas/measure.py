@@ -75,17 +75,16 @@ def measure(subject: Subject, steps: int, graph: bool = True) -> Measured:
         plain = undo.enter_context(subject.graph_step(subject.body, "plain", graph))
         timed = undo.enter_context(subject.graph_step(timer, "timed", graph))
         clock = undo.enter_context(step_clock(subject.stream))
-        plain()
-        plain()
+        for _ in range(2):
+            subject.around(plain)
         found.why_no_graph = plain.report().why_no_graph
         _count(found, subject, plain.graph)
         for number in range(1, steps + 1):
             if number > 2:
-                found.plain_us.append(clock(plain))
-            us = clock(timed)
-            if number > 2:
-                found.timed_us.append(us)
+                subject.around(lambda: found.plain_us.append(clock(plain)))
+            subject.around(lambda: found.timed_us.append(clock(timed)))
             found.rows += _rows(number, found, timer.recorded, timer.read())
+        del found.timed_us[:2]
         found.event_nodes = timer.events if timer.recorded else 0
         driver.stream.synchronize(subject.stream)
         undo.callback(driver.stream.synchronize, subject.stream)

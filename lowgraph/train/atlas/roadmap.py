@@ -38,6 +38,7 @@ class Link:
 class Merge:
     """Kernels that follow each other, in order, and how often a step has them so.
 
+    What one run repeats, as a loop over layers does, is counted by its repetitions.
     saved: nodes that a step would lose if each occurrence became one kernel.
     """
 
@@ -84,4 +85,13 @@ def merges(links: Iterable[Link], multiprocessors: int) -> list[Merge]:
 
 def _note(found: Counter[tuple[str, tuple[str, ...]]], run: Sequence[Link]) -> None:
     if len(run) > 1:
-        found[run[0].stage, tuple(link.name for link in run)] += 1
+        names = [link.name for link in run]
+        period = _period(names)
+        found[run[0].stage, tuple(names[:period])] += len(names) // period
+
+
+def _period(names: Sequence[str]) -> int:
+    """The shortest part, of two names at least, that the whole repeats; else all of it."""
+    size = len(names)
+    lengths = (part for part in range(2, size) if size % part == 0)
+    return next((n for n in lengths if list(names[:n]) * (size // n) == list(names)), size)

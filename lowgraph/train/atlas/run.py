@@ -18,9 +18,9 @@ from lowgraph.train.atlas.saved import changes, read_saved
 from lowgraph.train.atlas.subject import Subject
 from lowgraph.train.atlas.text import change_lines, summary_text, text_of
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.data import read_corpus
+from lowgraph.train.datasets import check_data, read_data
 from lowgraph.train.parts import Parts
-from lowgraph.train.plan import make_plan
+from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import write_json
 
 __all__ = ["run", "summary"]
@@ -53,27 +53,33 @@ def run(
 
 
 def _run(config: TrainConfig, say: Say, tsv: Path | None, arms: Sequence[str] | None) -> Atlas:
-    corpus = read_corpus(config.data)
+    data = read_data(model_of(config), config.data)
     device = open_device(config.device)
-    plan = make_plan(config, device.default_preset)
-    plan.check_text(corpus)
+    plan = make_plan(config, device.kind)
+    check_data(plan, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
-    say(f"model: {config.model} {plan.preset}, {plan.schedule.steps} steps a measuring run")
-    parts = Parts(device, plan, corpus, graph=False, ring_slots=_RING_SLOTS)
+    say(f"model: {plan.model} {plan.preset}, {plan.schedule.steps} steps a measuring run")
+    parts = Parts(device, plan, data, graph=False, ring_slots=_RING_SLOTS)
     try:
         subject = Subject(
-            parts.body, device, parts.pool, parts.library, parts.stream, f"{config.model} step"
+            parts.body,
+            device,
+            parts.pool,
+            parts.library,
+            parts.stream,
+            f"{plan.model} step",
+            parts.advance,
         )
         atlas = make_atlas(subject, plan.schedule.steps, arms, config.graph)
     finally:
         parts.close()
     for line in text_of(atlas):
         say(line)
-    name = f"{config.model} {plan.preset}"
+    name = f"{plan.model} {plan.preset}"
     about = {
         "device": device.spec,
         "device_title": device.title,
-        "model": config.model,
+        "model": plan.model,
         "preset": plan.preset,
         "steps": plan.schedule.steps,
     }

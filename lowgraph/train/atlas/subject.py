@@ -20,9 +20,17 @@ Key = tuple[str, str]
 Kernels = Counter[Key]
 
 
+def _alone(run: Callable[[], object]) -> None:
+    run()
+
+
 @dataclass(frozen=True)
 class Subject:
-    """A step as GraphStep takes it: a body that enqueues one step on the stream it is given."""
+    """A step as GraphStep takes it: a body that enqueues one step on the stream it is given.
+
+    around: called for each step with what issues it, which it calls once; what the host has to do
+    before and behind a step, such as to stage its batch, is done there.
+    """
 
     body: Callable[[int], None]
     device: Device
@@ -30,6 +38,7 @@ class Subject:
     library: Library
     stream: int
     label: str = "step"
+    around: Callable[[Callable[[], object]], None] = _alone
 
     def graph_step(self, body: Callable[[int], None], label: str, graph: bool = True) -> GraphStep:
         """A GraphStep of its own over a body, with this subject's memory and stream."""
@@ -47,7 +56,7 @@ class Subject:
     def eager(self, body: Callable[[int], None] | None = None) -> None:
         """Enqueue one step launch by launch."""
         with self.pool.eager_pass(self.label):
-            (body or self.body)(self.stream)
+            self.around(lambda: (body or self.body)(self.stream))
 
     def launches(self, graph: CapturedGraph | None) -> Kernels:
         """Run one eager step; returns its kernel launches.

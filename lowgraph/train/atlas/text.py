@@ -159,7 +159,7 @@ def _roadmap(atlas: Atlas) -> list[str]:
 def _arm(arm: Arm, spread_us: float) -> list[str]:
     lines = [
         f"without {' and '.join(arm.off)}: {_launches(sum(arm.launches.values()))} and "
-        f"{counted(sum(arm.nodes.values()), 'node')} fewer, {arm.us:.1f} us less "
+        f"{counted(sum(arm.nodes.values()), 'node')} fewer, {abs(arm.us):.1f} us {'less' if arm.us >= 0 else 'more'} "
         f"({_evidence(arm.us, spread_us)})"
     ]
     nodes = by_stage(arm.nodes)

@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 def coverage(subject: Subject) -> Gate:
     """One step over poisoned gradients and zero moments. figure: parameters that are covered."""
     parts = subject.parts
-    inputs = [parts.text, parts.heldout_text]
+    inputs = [*parts.feeds.train.sources, *parts.feeds.heldout.sources]
     subject.restore(subject.initial)
     before = {piece.name: download(piece, parts.stream) for piece in inputs}
     _poison(subject)

@@ -26,8 +26,7 @@ from lowgraph.capture import CopyIn, GraphStep, Input, Phase
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import ContextPoisoned, InputMoved, LowgraphError
 from lowgraph.memory import Slice, download
-from lowgraph.models import CharLM
-from lowgraph.train.data import Corpus
+from lowgraph.train.datasets import Dataset
 from lowgraph.train.gates.subject import same_bits
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan
@@ -78,17 +77,17 @@ class ForeignRun:
     With COPY_IN the step computes with a third one, which is the pin's master.
     """
 
-    def __init__(self, device: Device, plan: Plan, corpus: Corpus, protection: Protection) -> None:
-        self.parts = Parts(device, plan, corpus, graph=False, ring_slots=2)
+    def __init__(self, device: Device, plan: Plan, data: Dataset, protection: Protection) -> None:
+        self.parts = Parts(device, plan, data, graph=False, ring_slots=2)
         self.model = self.parts.model
-        self._spare = self._another(plan)
+        self._spare = self.parts.another_model(plan)
         self._follows = protection is not Protection.COPY_IN
         declared: dict[str, Any] = {}
         if protection is Protection.INPUT:
             declared["inputs"] = [Input("parameters", self.current)]
         if protection is Protection.COPY_IN:
             pin = CopyIn("parameters", self.current)
-            self.parts.body.model = self._another(plan)
+            self.parts.body.model = self.parts.another_model(plan)
             pin.master = self.parts.body.model.parameters.flat
             declared["pins"] = [pin]
         self.parts.body.optimizer = None
@@ -121,7 +120,7 @@ class ForeignRun:
         for _ in range(steps):
             if self.graph_step.phase is not Phase.READY:
                 self._computed = self.parts.body.model
-            self.graph_step()
+            self.parts.advance(self.graph_step)
             self.move()
         values = self._parameters()
         if self.graph_step.phase not in (Phase.READY, Phase.DISABLED):
@@ -152,16 +151,6 @@ class ForeignRun:
         self.graph_step.close()
         self.parts.close()
 
-    def _another(self, plan: Plan) -> CharLM:
-        parts = self.parts
-        return CharLM(
-            plan.shape,
-            library=parts.library,
-            blas=parts.blas,
-            pool=parts.pool,
-            stream=parts.stream,
-        )
-
     def _parameters(self) -> Values:
         """The present parameters in one row, without padding; waits for the steps so far."""
         arena = self.model.parameters
@@ -170,15 +159,15 @@ class ForeignRun:
         return np.concatenate([flat[at : at + piece.elements] for at, piece in places])
 
 
-def eager(device: Device, plan: Plan, corpus: Corpus, steps: int) -> Values:
+def eager(device: Device, plan: Plan, data: Dataset, steps: int) -> Values:
     """The parameters after steps that are launched kernel by kernel: what is right."""
-    return _finished(ForeignRun(device, plan, corpus, Protection.EAGER), steps)
+    return _finished(ForeignRun(device, plan, data, Protection.EAGER), steps)
 
 
-def protected(device: Device, plan: Plan, corpus: Corpus, steps: int, right: Values) -> Protected:
+def protected(device: Device, plan: Plan, data: Dataset, steps: int, right: Values) -> Protected:
     """Run it by a graph with a pin, then by a graph with a checked input."""
-    pinned = _finished(ForeignRun(device, plan, corpus, Protection.COPY_IN), steps)
-    run = ForeignRun(device, plan, corpus, Protection.INPUT)
+    pinned = _finished(ForeignRun(device, plan, data, Protection.COPY_IN), steps)
+    run = ForeignRun(device, plan, data, Protection.INPUT)
     named = ""
     try:
         run.run(steps)
@@ -189,10 +178,10 @@ def protected(device: Device, plan: Plan, corpus: Corpus, steps: int, right: Val
 
 
 def unprotected(
-    device: Device, plan: Plan, corpus: Corpus, steps: int, right: Values
+    device: Device, plan: Plan, data: Dataset, steps: int, right: Values
 ) -> Unprotected:
     """Run it by a graph that nobody tells of the moves."""
-    run = ForeignRun(device, plan, corpus, Protection.NONE)
+    run = ForeignRun(device, plan, data, Protection.NONE)
     try:
         values = run.run(steps)
     except ContextPoisoned as error:
@@ -207,15 +196,15 @@ def unprotected(
 
 
 def main() -> None:
-    """Read (device, plan, corpus, steps) from stdin; write both findings to stdout, a line each.
+    """Read (device, plan, data, steps) from stdin; write both findings to stdout, a line each.
 
     The first line is out before the run that may take the process with it.
     """
-    spec, plan, corpus, steps = pickle.load(sys.stdin.buffer)  # from our own parent process
+    spec, plan, data, steps = pickle.load(sys.stdin.buffer)  # from our own parent process
     device = open_device(spec)
-    right = eager(device, plan, corpus, steps)
-    print(json.dumps(asdict(protected(device, plan, corpus, steps, right))), flush=True)
-    print(json.dumps(asdict(unprotected(device, plan, corpus, steps, right))), flush=True)
+    right = eager(device, plan, data, steps)
+    print(json.dumps(asdict(protected(device, plan, data, steps, right))), flush=True)
+    print(json.dumps(asdict(unprotected(device, plan, data, steps, right))), flush=True)
 
 
 def _finished(run: ForeignRun, steps: int) -> Values:

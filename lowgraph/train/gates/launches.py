@@ -51,18 +51,28 @@ class Sent:
 
 
 def launches(subject: Subject) -> Gate:
-    """A replay is one graph launch and one launch a copy-in pin. figure: launches a step."""
+    """A replay is one graph launch and one launch a copy-in pin. figure: launches a step.
+
+    The feed's waits for a slot are syncs before a step and not of it; the feed counts them.
+    """
     steps = subject.steps
     subject.restore(subject.initial)
     subject.sync()
+    feed = subject.parts.feeds.train
+    waits = feed.waits
     calls, instrument = _counted(subject)
+    waits = feed.waits - waits
     subject.sync()
     sent = Sent.of(calls)
     pins = subject.parts.graph_step.report().pin_launches
-    expected = Sent(graphs=steps, kernels=pins * steps)
+    expected = Sent(graphs=steps, kernels=pins * steps, syncs=waits)
     passed = replace(sent, other=()) == expected
     figure = (sent.graphs + sent.kernels) / steps
     detail = f"{steps} steps: {sent.text()}; {pins} copy-in pins, each a launch a step"
+    if waits:
+        detail += (
+            f"; {waits} syncs are the feed's, before a step, for a place to write its batch to"
+        )
     return Gate("launches", passed, figure, f"{detail}; counted by {instrument}")
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from lowgraph.driver import Device
 from lowgraph.errors import LowgraphError
-from lowgraph.train.data import Corpus
+from lowgraph.train.datasets import Dataset
 from lowgraph.train.gates.foreign import Protected, Unprotected
 from lowgraph.train.gates.outcome import Gate
 from lowgraph.train.plan import Plan
@@ -30,14 +30,14 @@ _TIMEOUT_S = 1800
 
 
 def negative(
-    device: Device, plan: Plan, corpus: Corpus, steps: int, command: Sequence[str] = _COMMAND
+    device: Device, plan: Plan, data: Dataset, steps: int, command: Sequence[str] = _COMMAND
 ) -> Gate:
     """Run the experiment of `foreign` in its own process. figure: parameters that came out wrong.
 
     It passes when the run with neither pin nor check diverges or dies, the check names the stale
     pointer, and the pin makes the run right.
     """
-    guarded, bare = _observe(device, plan, corpus, max(steps, _FEWEST_STEPS), command)
+    guarded, bare = _observe(device, plan, data, max(steps, _FEWEST_STEPS), command)
     passed = bare.outcome in ("diverged", "died") and bool(guarded.named) and not guarded.wrong
     pinned = "it is the eager one" if not guarded.wrong else f"{guarded.wrong} parameters are wrong"
     detail = (
@@ -51,10 +51,10 @@ _SAID = {"diverged": "diverged", "died": "died", "same": "did not go wrong"}
 
 
 def _observe(
-    device: Device, plan: Plan, corpus: Corpus, steps: int, command: Sequence[str]
+    device: Device, plan: Plan, data: Dataset, steps: int, command: Sequence[str]
 ) -> tuple[Protected, Unprotected]:
     """The child's findings; "died" when it ended without the second one."""
-    done = _run(command, pickle.dumps((device.spec, plan, corpus, steps)))
+    done = _run(command, pickle.dumps((device.spec, plan, data, steps)))
     lines = done.stdout.splitlines()
     if done.returncode > 0 or not lines:
         raise LowgraphError(f"the run without a pin could not be made: {_end(done)}")

@@ -18,7 +18,8 @@ from lowgraph.capture import Phase
 from lowgraph.driver import Device
 from lowgraph.errors import ContextPoisoned, LowgraphError
 from lowgraph.memory import Arena, Slice, download, upload
-from lowgraph.train.data import Corpus
+from lowgraph.ops.control import read_control
+from lowgraph.train.datasets import Dataset
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan
 
@@ -40,14 +41,14 @@ class Subject:
     problem: why there is no graph, "" when there is one.
     """
 
-    def __init__(self, device: Device, plan: Plan, corpus: Corpus, steps: int) -> None:
+    def __init__(self, device: Device, plan: Plan, data: Dataset, steps: int) -> None:
         self.device = device
         self.steps = steps
-        self.parts = Parts(device, plan, corpus, graph=True, ring_slots=_WARM_STEPS)
+        self.parts = Parts(device, plan, data, graph=True, ring_slots=_WARM_STEPS)
         try:
             self.initial = self.snapshot()
             for _ in range(_WARM_STEPS):
-                self.parts.graph_step()
+                self.parts.advance()
             self.sync()
         except BaseException:
             self.parts.close()
@@ -68,9 +69,10 @@ class Subject:
         return {piece.name: download(piece, self.parts.stream) for piece in self._wholes()}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Upload a snapshot, behind the steps issued so far."""
+        """Upload a snapshot, behind the steps issued so far; the next step is the one behind it."""
         for piece in self._wholes():
             upload(piece, snapshot[piece.name], self.parts.stream)
+        self.parts.steps_done = read_control(snapshot[self.parts.control.name])["step"]
 
     def tensors(self, snapshot: Snapshot) -> Iterator[tuple[Slice, npt.NDArray[Any]]]:
         """Each tensor of a snapshot with its slice; padding between tensors is left out."""
@@ -94,7 +96,7 @@ class Subject:
         step = self.parts.graph_step
         before = step.report().replays
         for _ in range(steps):
-            step()
+            self.parts.advance()
         replays = step.report().replays - before
         if replays != steps:
             why = self.problem or step.report().why_no_graph
@@ -102,10 +104,8 @@ class Subject:
 
     def eager(self, steps: int) -> None:
         """Run steps launch by launch, beside the graph."""
-        parts = self.parts
         for _ in range(steps):
-            with parts.pool.eager_pass("eager arm"):
-                parts.body(parts.stream)
+            self.parts.advance_eagerly()
 
     def after_graphed(self, steps: int, start: Snapshot | None = None) -> Snapshot:
         """The state `steps` replays behind `start` (default: the initial one)."""

@@ -112,7 +112,7 @@ BOUNDS = (
         file="batch.cu", kernel="batch_windows", kind=_KIND, scenario="batch_windows",
         old="", new="", fault="window too late",
         at=("targets[to] = corpus[at + 1];",
-            "copy_pair(tokens, targets, corpus, first + (size_t)b * T + t, (size_t)b * T + t);"),
+            "copy_pair(tokens, targets, corpus, places[cursor[0]] + in_batch, in_batch);"),
         why="The last target is the one byte after the corpus; only that byte is out of bounds.",
     ),
     Bug(

@@ -93,7 +93,9 @@ def batch_windows(bench: Bench, fault: str) -> list[Check]:
     grid = (ceil_div(length, 128), batch)
     kernel = bench.kernel("batch.cu", "batch_windows")
     data = bench.put(corpus, "corpus")
-    kernel(bench.stream, grid, 128, tokens, targets, data, first, batch, length)
+    places = bench.put(np.array([0, first], np.int64), "places")
+    cursor = bench.put(np.array([1], np.int64), "cursor")
+    kernel(bench.stream, grid, 128, tokens, targets, data, places, cursor, batch, length)
     padded = np.append(corpus, np.uint8(0))
     return _windows(bench, tokens, targets, padded, [first, first + length])
 

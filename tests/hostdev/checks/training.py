@@ -15,7 +15,7 @@ from tests.train.runs import micro_corpus, micro_plan
 if __name__ == "__main__":
     device = open_device("auto")
     config = TrainConfig(preset="nano", steps=2, heldout_batches=1)
-    plan = micro_plan(steps=2) if sys.argv[1] == "micro" else make_plan(config, "nano")
+    plan = micro_plan(steps=2) if sys.argv[1] == "micro" else make_plan(config, "host")
     corpus = micro_corpus(Path(sys.argv[2]))
     with Trainer(device, config, replace(plan, log_every=1), corpus) as run:
         run.train()

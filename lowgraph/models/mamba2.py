@@ -1,0 +1,117 @@
+"""mamba2: says of every time step how likely an event is; forward and backward written out.
+
+    h = e(x);  h = h + block(h);  K times h = h + sigmoid(g(h)) * tanh(k(h));  logits = o(h)
+
+with one Mamba-2 block (mamba2_mixer.py), the K refinements sharing their weights, and the mean
+binary cross-entropy of the logits. All float32. Shapes: B sequences of T time steps with F features
+each, d channels; rows = B*T. The trace is kept and given back as in charlm.py.
+
+Stages: forward, loss, backward; in the first and the last input, mixer, loop and head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowgraph.blas import Blas
+from lowgraph.kernels import Library
+from lowgraph.memory import PersistentPool, Slice
+from lowgraph.models.mamba2_config import Mamba2Config
+from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
+from lowgraph.models.mamba2_mixer import Mixed, Mixer
+from lowgraph.models.mamba2_parameters import MixerNames, decayed_count, parameter_specs
+from lowgraph.models.model import Model
+from lowgraph.stages import stage
+
+__all__ = ["Mamba2", "Mamba2Trace"]
+
+
+@dataclass(frozen=True)
+class Mamba2Trace:
+    """What backward reads; x [rows, d] is the block's input.
+
+    logits [rows, 1] hold their own gradient after `loss_and_gradient`.
+    """
+
+    inputs: Slice
+    x: Slice
+    mixed: Mixed
+    looped: Looped
+    logits: Slice
+
+
+class Mamba2(Model):
+    """A model on a device; calls enqueue and return, and allocate from the pool alone.
+
+    config: its shape.
+    """
+
+    def __init__(
+        self,
+        config: Mamba2Config,
+        *,
+        library: Library,
+        blas: Blas,
+        pool: PersistentPool,
+        stream: int,
+    ) -> None:
+        super().__init__(parameter_specs(config), decayed_count(config), pool, stream)
+        self.config = config
+        arenas = self.parameters, self.gradients
+        self._layers = PerceptionLayers(config, library, blas, pool, *arenas)
+        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas)
+        self._names = MixerNames.perception()
+
+    def forward(self, stream: int, inputs: Slice) -> Mamba2Trace:
+        """Logits of inputs, float32 [B, T, F], and what backward reads."""
+        layers = self._layers
+        with stage("forward"):
+            with stage("input"):
+                x = layers.linear(stream, "e", _flat(inputs))
+            with stage("mixer"):
+                branch, mixed = self._mixer.forward(stream, self._names, x, inputs.shape[0])
+            with stage("loop"):
+                looped = layers.loop(stream, x, branch)
+                layers.drop(branch)
+            with stage("head"):
+                logits = layers.linear(stream, "o", layers.last(looped, x.shape[0]))
+        return Mamba2Trace(inputs, x, mixed, looped, logits)
+
+    def loss(self, stream: int, trace: Mamba2Trace, targets: Slice) -> Slice:
+        """Mean binary cross-entropy in nats, [1], of targets in [0, 1], float32 [B, T].
+
+        Backward cannot follow.
+        """
+        with stage("loss"):
+            return self._layers.loss(stream, trace.logits, targets)
+
+    def loss_and_gradient(self, stream: int, trace: Mamba2Trace, targets: Slice) -> Slice:
+        """As `loss`, and turns the trace's logits into their gradient, where backward starts."""
+        with stage("loss"):
+            return self._layers.loss_and_gradient(stream, trace.logits, targets)
+
+    def backward(self, stream: int, trace: Mamba2Trace) -> None:
+        """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
+        layers, rows, batch = self._layers, trace.x.shape[0], trace.inputs.shape[0]
+        with stage("backward"):
+            with stage("head"):
+                last = layers.last(trace.looped, rows)
+                dh = layers.linear_backward(stream, "o", trace.logits, last)
+                layers.drop(trace.logits)
+            with stage("loop"):
+                layers.loop_backward(stream, dh, trace.looped)
+                layers.drop(*trace.looped)
+            with stage("mixer"):
+                # h = x + block(x): the block's gradient of x joins the one that passed it by.
+                self._mixer.backward(stream, self._names, dh, trace.x, trace.mixed, batch, dx=dh)
+                layers.drop(trace.x)
+            with stage("input"):
+                layers.bias_gradient(stream, "e", dh)
+                layers.weight_gradient(stream, "e", dh, _flat(trace.inputs))
+            layers.drop(dh)
+
+
+def _flat(inputs: Slice) -> Slice:
+    """Inputs as a matrix [rows, F]."""
+    batch, length, features = inputs.shape
+    return inputs.part(0, (batch * length, features))

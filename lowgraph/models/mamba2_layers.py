@@ -1,0 +1,116 @@
+"""What a `mamba2` has beside its block, as calls: the loop of refinements, and the loss."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lowgraph import ops
+from lowgraph.blas import Blas
+from lowgraph.kernels import Library
+from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.linear import Linear
+from lowgraph.models.mamba2_config import Mamba2Config
+
+__all__ = ["Looped", "PerceptionLayers"]
+
+
+class Looped(NamedTuple):
+    """All turns of the loop behind each other, so that the weight gradient is one product.
+
+    states [(K+1)*rows, d]: the state before each turn, and the last one. gates [K*rows, 2 d]:
+    sigmoid and tanh of each turn; in backward their arguments' gradients.
+    """
+
+    states: Slice
+    gates: Slice
+
+
+class PerceptionLayers(Linear):
+    """Linear layers, K turns of h + sigmoid(g h) * tanh(k h), and binary cross-entropy."""
+
+    def __init__(
+        self,
+        config: Mamba2Config,
+        library: Library,
+        blas: Blas,
+        pool: PersistentPool,
+        parameters: Arena,
+        gradients: Arena,
+    ) -> None:
+        super().__init__(library, blas, pool, parameters, gradients)
+        self._loops = config.loops
+        self._residual = ops.Residual(library)
+        self._update = ops.GatedUpdate(library)
+        self._bce = ops.BinaryCrossEntropy(library)
+        self._weight = _both_weights(parameters, config.width)
+        self._dweight = _both_weights(gradients, config.width)
+
+    # ---- loop ----
+
+    def loop(self, stream: int, x: Slice, branch: Slice) -> Looped:
+        """K turns from h = x + branch, [rows, d] each."""
+        rows, width = x.shape
+        looped = Looped(
+            self._take("states", (self._loops + 1) * rows, width),
+            self._take("gates", self._loops * rows, 2 * width),
+        )
+        self._residual.add(stream, _turn(looped.states, 0, rows), x, branch, rows * width)
+        biases = self._parameters["g.bias"], self._parameters["k.bias"]
+        for turn in range(self._loops):
+            h, gates = _turn(looped.states, turn, rows), _turn(looped.gates, turn, rows)
+            self._blas.gemm(stream, gates, h, self._weight, rows, 2 * width, width, trans_b=True)
+            after = _turn(looped.states, turn + 1, rows)
+            self._update.forward(stream, after, gates, h, *biases, rows, width)
+        return looped
+
+    def last(self, looped: Looped, rows: int) -> Slice:
+        """The state [rows, d] after the last turn."""
+        return _turn(looped.states, self._loops, rows)
+
+    def loop_backward(self, stream: int, dh: Slice, looped: Looped) -> None:
+        """Turn dh, the gradient of the last state, into that of x and of branch, in place."""
+        rows, width = dh.shape
+        for turn in reversed(range(self._loops)):
+            gates = _turn(looped.gates, turn, rows)
+            self._update.backward(stream, gates, dh, rows, width)
+            self._blas.gemm(
+                stream, dh, gates, self._weight, rows, width, 2 * width, accumulate=True
+            )
+        turns = self._loops * rows
+        self._blas.gemm(
+            stream, self._dweight, looped.gates, looped.states, 2 * width, width, turns,
+            trans_a=True,
+        )  # fmt: skip
+        partial = self._take("partial", *self._update.partial_shape(turns, width))
+        biases = self._gradients["g.bias"], self._gradients["k.bias"]
+        self._update.bias_backward(stream, *biases, partial, looped.gates, turns, width)
+        self.drop(partial)
+
+    # ---- loss ----
+
+    def loss(self, stream: int, logits: Slice, targets: Slice) -> Slice:
+        """Mean binary cross-entropy [1], in nats, of logits [rows, 1] and targets [B, T]."""
+        count = logits.elements
+        loss = self._take("loss", 1)
+        partial = self._take("partial", *self._bce.partial_shape(count))
+        self._bce.forward(stream, loss, partial, logits, targets, count)
+        self.drop(partial)
+        return loss
+
+    def loss_and_gradient(self, stream: int, logits: Slice, targets: Slice) -> Slice:
+        """As `loss`; logits become the gradient of the mean by the logits, in place."""
+        loss = self.loss(stream, logits, targets)
+        count = logits.elements
+        self._bce.backward(stream, logits, logits, targets, count, 1 / count)
+        return loss
+
+
+def _turn(matrix: Slice, turn: int, rows: int) -> Slice:
+    """The rows of one turn."""
+    width = matrix.shape[1]
+    return matrix.part(turn * rows * width, (rows, width))
+
+
+def _both_weights(arena: Arena, width: int) -> Slice:
+    """The weights of gate and candidate as one matrix [2 d, d]: they are neighbours."""
+    return arena.flat.part(arena.offset("g.weight"), (2 * width, width), f"{arena.name}.gk.weight")

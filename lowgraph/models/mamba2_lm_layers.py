@@ -1,0 +1,92 @@
+"""What a `mamba2-lm` has beside its blocks, as calls: the embedding and the norms."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lowgraph import ops
+from lowgraph.blas import Blas
+from lowgraph.kernels import Library
+from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.mamba2_config import Mamba2LMConfig
+from lowgraph.models.token_layers import TokenLayers
+
+__all__ = ["LMLayers", "StreamNorm"]
+
+
+class StreamNorm(NamedTuple):
+    """A norm's output y [rows, d], what it normed, x, and the factor rstd [rows] it used."""
+
+    y: Slice
+    x: Slice
+    rstd: Slice
+
+
+class LMLayers(TokenLayers):
+    """Linear layers, cross-entropy, embedding, and root-mean-square norms of the stream."""
+
+    def __init__(
+        self,
+        config: Mamba2LMConfig,
+        library: Library,
+        blas: Blas,
+        pool: PersistentPool,
+        parameters: Arena,
+        gradients: Arena,
+    ) -> None:
+        super().__init__(library, blas, pool, parameters, gradients)
+        self._width = config.width
+        self._embedding = ops.Embedding(library, config.vocabulary)
+        self._norm = ops.RmsNorm(library)
+
+    def embed(self, stream: int, name: str, tokens: Slice) -> Slice:
+        """Rows of the table for tokens [B, T]: [rows, d]."""
+        batch, length = tokens.shape
+        x = self._take("x", batch * length, self._width)
+        table = self._parameters[f"{name}.weight"]
+        self._embedding.forward(stream, x, tokens, table, None, batch, length, self._width)
+        return x
+
+    def embed_backward(self, stream: int, name: str, dx: Slice, tokens: Slice) -> None:
+        """Gradient of the table from dx [rows, d]; rows of tokens that do not occur are zero."""
+        batch, length = tokens.shape
+        places = self._pool.take("places", self._embedding.places_shape(batch, length), np.int32)
+        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
+        dtable = self._gradients[f"{name}.weight"]
+        self._embedding.backward(
+            stream, dtable, None, places, begin, dx, tokens, batch, length, self._width
+        )
+        self.drop(places, begin)
+
+    def norm(self, stream: int, name: str, x: Slice) -> StreamNorm:
+        """Norm of x over its channels."""
+        rows, width = x.shape
+        y, rstd = self._take(f"{name}.y", rows, width), self._take(f"{name}.rstd", rows)
+        weight = self._parameters[f"{name}.weight"]
+        self._norm.forward(stream, y, rstd, x, weight, rows, width)
+        return StreamNorm(y, x, rstd)
+
+    def add_norm(self, stream: int, name: str, x: Slice, branch: Slice) -> StreamNorm:
+        """Norm of x + branch, which takes the place of branch."""
+        rows, width = x.shape
+        y, rstd = self._take(f"{name}.y", rows, width), self._take(f"{name}.rstd", rows)
+        weight = self._parameters[f"{name}.weight"]
+        self._norm.add_forward(stream, y, rstd, branch, x, branch, weight, rows, width)
+        return StreamNorm(y, branch, rstd)
+
+    def norm_backward(
+        self, stream: int, name: str, dy: Slice, saved: StreamNorm, dx: Slice | None = None
+    ) -> Slice:
+        """Gradient of what was normed: added to `dx`, the stream's own, or in the place of dy."""
+        rows, width = dy.shape
+        into = dy if dx is None else dx
+        partial = self._take(f"{name}.partial", *self._norm.partial_shape(rows, width))
+        weight, dweight = self._parameters[f"{name}.weight"], self._gradients[f"{name}.weight"]
+        self._norm.backward(
+            stream, into, dweight, partial, dy, saved.x, weight, saved.rstd, rows, width,
+            add_dx=dx is not None,
+        )  # fmt: skip
+        self.drop(partial)
+        return into

@@ -1,0 +1,71 @@
+"""What every model is: parameters and gradients in flat arenas, loaded and read back by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lowgraph.errors import ConfigError
+from lowgraph.memory import Arena, PersistentPool, download, upload
+from lowgraph.specs import TensorSpec
+
+__all__ = ["Model", "load_arena", "save_arena"]
+
+
+class Model:
+    """The arenas of a model on a device.
+
+    Attributes
+    ----------
+    parameters, gradients: arenas of the same layout, by PyTorch's names, decayed tensors first.
+        Both are zero until `load_state`; backward overwrites the gradients.
+    decayed_elements: elements from the front of the arenas that take weight decay (padding
+        included).
+    """
+
+    def __init__(
+        self, specs: Sequence[TensorSpec], decayed: int, pool: PersistentPool, stream: int
+    ) -> None:
+        """Take memory for `specs`, of which the first `decayed` take weight decay."""
+        self.parameters = Arena(pool, "parameters", specs)
+        self.gradients = self.parameters.like("gradients")
+        self.decayed_elements = self.parameters.offset(specs[decayed].name)
+        # The padding between tensors too: the optimizer runs over the whole arenas.
+        self.parameters.zero(stream)
+        self.gradients.zero(stream)
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of parameters, padding left out."""
+        return sum(piece.elements for piece in self.parameters.values())
+
+    def load_state(self, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:
+        """Upload parameters by name. Raises ConfigError unless names and shapes are the model's."""
+        load_arena(self.parameters, state, stream)
+
+    def state(self, stream: int) -> dict[str, npt.NDArray[np.float32]]:
+        """Download the parameters by name; waits for the stream's work so far."""
+        return save_arena(self.parameters, stream)
+
+
+def load_arena(arena: Arena, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:
+    """Upload an arena's tensors. Raises ConfigError, before any copy, on a wrong name or shape."""
+    missing, extra = arena.keys() - state.keys(), state.keys() - arena.keys()
+    if missing or extra:
+        raise ConfigError(
+            f"{arena.name}: missing {sorted(missing) or 'none'}, unknown {sorted(extra) or 'none'}"
+        )
+    for name, piece in arena.items():
+        if state[name].shape != piece.shape:
+            raise ConfigError(
+                f"{arena.name}: {name} has shape {state[name].shape}, the model wants {piece.shape}"
+            )
+    for name, piece in arena.items():
+        upload(piece, state[name], stream)
+
+
+def save_arena(arena: Arena, stream: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Download an arena's tensors by name; waits for the stream's work so far."""
+    return {name: download(piece, stream) for name, piece in arena.items()}

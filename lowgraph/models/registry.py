@@ -1,0 +1,95 @@
+"""The models there are: what the trainer, its command line and its checkpoints know of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lowgraph.errors import ConfigError
+from lowgraph.models import mamba2_parameters, parameters
+from lowgraph.models.charlm import CharLM
+from lowgraph.models.mamba2 import Mamba2
+from lowgraph.models.mamba2_config import LM_PRESETS, Mamba2Config, Mamba2LMConfig
+from lowgraph.models.mamba2_config import PRESETS as MAMBA2_PRESETS
+from lowgraph.models.mamba2_lm import Mamba2LM
+from lowgraph.models.presets import PRESETS, CharLMConfig, Preset
+from lowgraph.models.protocol import TrainableModel
+from lowgraph.specs import TensorSpec
+
+__all__ = ["DEFAULT_MODEL", "MODELS", "ModelEntry", "find_model", "find_preset"]
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One model.
+
+    Attributes
+    ----------
+    config: its configuration's class, a ModelConfig. build: its own class, a TrainableModel.
+    presets: its named sizes. default_presets: the one that suits each kind of device.
+    specs: all parameters of a config, in the order of the arenas.
+    initial_values: of a config and a seed, the parameters by name, float32.
+    data: what it is trained on, "text" or "series".
+    """
+
+    config: type[Any]
+    build: Callable[..., TrainableModel]
+    presets: Mapping[str, Preset[Any]]
+    default_presets: Mapping[str, str]
+    specs: Callable[[Any], list[TensorSpec]]
+    initial_values: Callable[[Any, int], dict[str, npt.NDArray[np.float32]]]
+    data: str
+
+
+MODELS: dict[str, ModelEntry] = {
+    "charlm": ModelEntry(
+        config=CharLMConfig,
+        build=CharLM,
+        presets=PRESETS,
+        default_presets={"host": "nano", "cuda": "small"},
+        specs=parameters.parameter_specs,
+        initial_values=parameters.initial_values,
+        data="text",
+    ),
+    "mamba2": ModelEntry(
+        config=Mamba2Config,
+        build=Mamba2,
+        presets=MAMBA2_PRESETS,
+        default_presets={"host": "nano", "cuda": "perception"},
+        specs=mamba2_parameters.parameter_specs,
+        initial_values=mamba2_parameters.initial_values,
+        data="series",
+    ),
+    "mamba2-lm": ModelEntry(
+        config=Mamba2LMConfig,
+        build=Mamba2LM,
+        presets=LM_PRESETS,
+        default_presets={"host": "nano", "cuda": "small"},
+        specs=mamba2_parameters.parameter_specs,
+        initial_values=mamba2_parameters.initial_values,
+        data="text",
+    ),
+}
+
+DEFAULT_MODEL = "charlm"
+
+
+def find_model(name: str) -> ModelEntry:
+    """The entry of that name; ConfigError listing the names there are."""
+    entry = MODELS.get(name)
+    if entry is None:
+        raise ConfigError(f"unknown model {name!r}; there are {', '.join(MODELS)}")
+    return entry
+
+
+def find_preset(model: str, name: str) -> Preset[Any]:
+    """The model's preset of that name; ConfigError listing the names there are."""
+    presets = find_model(model).presets
+    preset = presets.get(name)
+    if preset is None:
+        raise ConfigError(f"unknown preset {name!r} of {model}; there are {', '.join(presets)}")
+    return preset

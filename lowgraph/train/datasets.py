@@ -1,0 +1,108 @@
+"""The kinds of data that models are trained on: how each is read, and how it reaches a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from lowgraph.errors import ConfigError
+from lowgraph.models.registry import find_model
+from lowgraph.ops.philox import batch_starts
+from lowgraph.train.data import Corpus, heldout_plan, read_corpus
+from lowgraph.train.feed import Feeds, Ground, HeldoutText, TextFeed, device_bytes
+from lowgraph.train.plan import Plan
+from lowgraph.train.series import Series
+from lowgraph.train.series_feed import SeriesFeed
+
+__all__ = ["Dataset", "check_data", "make_feeds", "read_data"]
+
+
+class Dataset(Protocol):
+    """Data to train on, on the host."""
+
+    @property
+    def kind(self) -> str:
+        """As ModelEntry.data calls it."""
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for people."""
+
+    @property
+    def sha256(self) -> str:
+        """Of all of it, hexadecimal."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of it."""
+
+    @property
+    def unit(self) -> str:
+        """What a loss is in, "nats a byte"."""
+
+    @property
+    def token(self) -> str:
+        """What a token is, "bytes"."""
+
+    @property
+    def baseline_name(self) -> str:
+        """What `baseline` is the loss of."""
+
+    def describe(self) -> str:
+        """One line for people."""
+
+    def check(self, shape: Any, batch: int) -> None:
+        """Raise ConfigError for data that a model of that shape cannot be trained on."""
+
+    def baseline(self) -> float:
+        """The held-out loss that a model must pass to have learnt something, in nats."""
+
+
+def read_data(model: str, path: Path | None) -> Dataset:
+    """Read what `model` is trained on. Raises ConfigError as the reader of its kind does."""
+    return _READERS[find_model(model).data](path)
+
+
+def check_data(plan: Plan, data: Dataset) -> None:
+    """Raise ConfigError unless the plan's model can be trained on the data."""
+    wanted = find_model(plan.model).data
+    if data.kind != wanted:
+        raise ConfigError(f"{plan.model} is trained on {wanted}; {data.source} is {data.kind}")
+    data.check(plan.shape, plan.schedule.batch)
+
+
+def make_feeds(data: Dataset, ground: Ground) -> Feeds:
+    """The feeds over the data. Uploads what they read on the device."""
+    return _FEEDS[data.kind](data, ground)
+
+
+def _text_feeds(corpus: Corpus, ground: Ground) -> Feeds:
+    text = device_bytes(ground, "text", corpus.train)
+    heldout = device_bytes(ground, "held-out text", corpus.heldout)
+    windows, places = heldout_plan(
+        heldout.elements, ground.context, ground.batch, ground.heldout_batches
+    )
+    evaluated = HeldoutText(ground, heldout, places, windows)
+    return Feeds(TextFeed(ground, text), evaluated, len(places))
+
+
+def _series_feeds(series: Series, ground: Ground) -> Feeds:
+    """Training windows are drawn as those of a text are; so step n has the same in every run."""
+    context, batch = ground.context, ground.batch
+    # Of `rows` places one more than of a text: a row carries its own label.
+    rows, heldout_rows = len(series.train.labels) + 1, len(series.heldout.labels) + 1
+    windows, places = heldout_plan(heldout_rows, context, batch, ground.heldout_batches)
+    train = SeriesFeed(
+        ground, "staged batches", series.train, ground.step, batch,
+        lambda step: batch_starts(ground.seed, step, batch, context, rows),
+    )  # fmt: skip
+    heldout = SeriesFeed(
+        ground, "staged held-out batches", series.heldout, ground.cursor, windows,
+        lambda number: range(places[number], places[number] + windows * context, context),
+    )  # fmt: skip
+    return Feeds(train, heldout, len(places))
+
+
+_READERS: dict[str, Callable[[Path | None], Dataset]] = {"text": read_corpus}
+_FEEDS: dict[str, Callable[[Any, Ground], Feeds]] = {"text": _text_feeds, "series": _series_feeds}

@@ -1,0 +1,85 @@
+"""Evaluation: the held-out loss, batch by batch with a captured graph of its own.
+
+Which batch it is lies on the device, so that every batch of every evaluation is one replay of one
+graph. The graph of the training step is not touched: it keeps its own slices and stays valid.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowgraph import ops
+from lowgraph.capture import GraphStep
+from lowgraph.driver import Device
+from lowgraph.kernels import Library
+from lowgraph.memory import PersistentPool, Slice, download, fill_zero
+from lowgraph.models.protocol import TrainableModel
+from lowgraph.stages import stage
+from lowgraph.train.feed import Feed
+
+__all__ = ["Evaluation"]
+
+
+class Evaluation:
+    """Reads `model`'s present parameters on the step's stream, between steps.
+
+    feed: numbers its batches from 0 by `cursor`, int64 [1]. batches: of an evaluation.
+    graph: False launches every kernel of every batch.
+
+    Attributes
+    ----------
+    graph_step: one batch.
+    """
+
+    def __init__(
+        self,
+        model: TrainableModel,
+        feed: Feed,
+        cursor: Slice,
+        batches: int,
+        *,
+        device: Device,
+        library: Library,
+        pool: PersistentPool,
+        stream: int,
+        graph: bool,
+        why_off: str,
+    ) -> None:
+        self._model = model
+        self._feed = feed
+        self._cursor = cursor
+        self._losses = pool.take("held-out losses", batches)
+        self._stream = stream
+        self._record = ops.EvaluationRecord(library)
+        self.graph_step = GraphStep(
+            self._batch,
+            device=device,
+            pool=pool,
+            library=library,
+            stream=stream,
+            label="held-out evaluation",
+            graph=graph,
+            why_off=why_off,
+        )
+
+    def loss(self) -> float:
+        """Mean loss, in nats, of all batches. Waits for it."""
+        fill_zero(self._cursor, self._stream)
+        for number in range(self._losses.elements):
+            self._feed.stage(number)
+            self.graph_step()
+            self._feed.mark(number)
+        return float(np.mean(download(self._losses, self._stream), dtype=np.float64))
+
+    def close(self) -> None:
+        """Destroy the graph. Idempotent."""
+        self.graph_step.close()
+
+    def _batch(self, stream: int) -> None:
+        with stage("batch"):
+            batch = self._feed.draw(stream)
+        trace = self._model.forward(stream, batch.inputs)
+        loss = self._model.loss(stream, trace, batch.targets)
+        with stage("bookkeeping"):
+            slots = self._losses.elements
+            self._record.write(stream, self._losses, self._cursor, loss, slots)

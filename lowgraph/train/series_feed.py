@@ -1,0 +1,118 @@
+"""SeriesFeed: windows of a series that the host writes into pinned memory before the step runs.
+
+A ring of slots lies in mapped pinned memory. The host writes the batch of step n into slot
+n % SLOTS; the step copies slot counter % SLOTS to the device with one kernel, by the same number as
+a counter on the device has it. So a replay reads what the host wrote for it, and stays one launch:
+a copy node would read one fixed place, and the host had to wait for each step before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lowgraph import ops
+from lowgraph.driver import event
+from lowgraph.memory import Slice
+from lowgraph.ops.shapes import Pointer
+from lowgraph.train.feed import Batch, Ground
+from lowgraph.train.series import Rows
+
+__all__ = ["SLOTS", "SeriesFeed"]
+
+SLOTS = 4
+"""Steps that may be staged and not done: the host is ahead of the device by so many at most."""
+
+_ALIGNMENT = 64  # elements: the pool's 256 bytes, for the labels as for a slice of their own
+
+Array = npt.NDArray[np.float32]
+
+
+class SeriesFeed:
+    """See the module.
+
+    Attributes
+    ----------
+    sources: empty; the data is the host's. waits: stagings that waited for the step SLOTS before.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        name: str,
+        rows: Rows,
+        counter: Pointer,
+        windows: int,
+        starts: Callable[[int], Sequence[int] | npt.NDArray[Any]],
+    ) -> None:
+        """Stage `windows` windows of `rows`; starts(n): the first row of each in step n.
+
+        name: of the pinned memory. counter: int64 [1], the number of the running step.
+        """
+        self.sources: tuple[Slice, ...] = ()
+        self.waits = 0
+        self._events: list[int] = []
+        self._rows = rows
+        self._starts = starts
+        self._counter = counter
+        self._pool = ground.pool
+        self._stream = ground.stream
+        self._copy = ops.StagedCopy(ground.library)
+        self._shape = (windows, ground.context, rows.features.shape[1])
+        count = windows * ground.context
+        self._labels_at = _rounded(count * self._shape[2])
+        self._elements = self._labels_at + _rounded(count)
+        self._ring = ground.pool.staging.slot(name, (SLOTS, self._elements))
+        self._ring.array[...] = 0.0
+        self._slots = [self._views(slot) for slot in self._ring.array]
+        ground.on_close(self.close)
+        for _ in range(SLOTS):
+            self._events.append(event.create())
+
+    def stage(self, number: int) -> None:
+        """Write step `number`'s windows once the step that read their slot is done."""
+        slot = number % SLOTS
+        if not event.is_done(self._events[slot]):
+            self.waits += 1
+            event.synchronize(self._events[slot])
+        inputs, labels = self._slots[slot]
+        context = inputs.shape[1]
+        for window, start in enumerate(map(int, self._starts(number))):
+            inputs[window] = self._rows.features[start : start + context]
+            labels[window] = self._rows.labels[start : start + context]
+
+    def draw(self, stream: int) -> Batch:
+        """Features, float32 [B, T, F], and labels, float32 [B, T]."""
+        whole = self._pool.take("series batch", self._elements)
+        self._copy.forward(
+            stream, whole, self._ring.device_address, self._counter, self._elements, SLOTS
+        )
+        inputs = whole.part(0, self._shape, "features")
+        labels = whole.part(self._labels_at, self._shape[:2], "labels")
+        return Batch(inputs, labels, (whole,))
+
+    def mark(self, number: int) -> None:
+        """The slot is in use until the work so far is done."""
+        event.record(self._events[number % SLOTS], self._stream)
+
+    def close(self) -> None:
+        """Destroy the events; the pool frees the ring. Idempotent."""
+        while self._events:
+            event.destroy(self._events.pop())
+
+    def _views(self, slot: Array) -> tuple[Array, Array]:
+        """A slot's features [B, T, F] and labels [B, T]."""
+        part = partial(_part, slot)
+        return part(0, self._shape), part(self._labels_at, self._shape[:2])
+
+
+def _part(slot: Array, begin: int, shape: tuple[int, ...]) -> Array:
+    return slot[begin : begin + int(np.prod(shape))].reshape(shape)
+
+
+def _rounded(elements: int) -> int:
+    return -(-elements // _ALIGNMENT) * _ALIGNMENT
