@@ -12,6 +12,7 @@ import fcntl
 import os
 import stat
 import time
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from types import TracebackType
@@ -108,11 +109,12 @@ class CsvLog(_Closing):
 
     A file that is there already is gone on with, so that a resumed run has one log: of a step that
     is in it twice the later line counts. A line is written whole or not at all; what a killed run
-    left of its last one is cut off.
+    left of its last one is cut off. A new file that got no line is removed again.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._unused = not os.path.lexists(path)  # and made by us
         self._file: int | None = None
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -133,12 +135,17 @@ class CsvLog(_Closing):
             self._append(self._file, (",".join(cells) + "\n").encode())
         except OSError as error:
             raise self._failed(error) from error
+        self._unused = False
 
     def close(self) -> None:
         """Close the file."""
         file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+        if file is None:
+            return
+        if self._unused:
+            with suppress(OSError):
+                os.unlink(self._path)
+        os.close(file)
 
     def _prepare(self, file: int) -> None:
         """Lock it, and leave a header and whole lines."""
@@ -178,14 +185,16 @@ class CsvLog(_Closing):
 
 
 class TensorBoardLog(_Closing):
-    """Event files for TensorBoard in a folder, which is made; a run adds a file of its own.
+    """Event files for TensorBoard in a folder; a run adds a file of its own.
 
-    Needs the package tensorboard, and neither PyTorch nor TensorFlow.
+    Folder and file are made by the first `write`. Needs the package tensorboard, and neither
+    PyTorch nor TensorFlow.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._writer: Any = None
+        self._closed = False
         try:
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -194,15 +203,18 @@ class TensorBoardLog(_Closing):
                 f"--log {folder}: a folder is for TensorBoard, which is not installed; install it "
                 "with: pip install 'lowgraph[tensorboard]', or give a name that ends in .csv"
             ) from error
+        self._open = EventFileWriter
         self._event, self._summary = event_pb2.Event, summary_pb2.Summary
-        try:
-            self._writer = EventFileWriter(str(folder))
-        except OSError as error:
-            raise self._failed(error) from error
+        whole = folder.absolute()
+        nearest = next(part for part in (whole, *whole.parents) if os.path.lexists(part))
+        if not os.path.isdir(nearest):
+            raise ConfigError(f"--log {folder}: {nearest} is not a folder")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise ConfigError(f"--log {folder}: {nearest} may not be written")
 
     def write(self, figures: LapFigures) -> None:
         """Add an event with a scalar for each figure that is known."""
-        if self._writer is None:
+        if self._closed:
             raise ConfigError(f"--log {self._folder}: the log is closed")
         known = {tag: getattr(figures, name) for name, tag in _TAGS.items()}
         values = [
@@ -212,6 +224,8 @@ class TensorBoardLog(_Closing):
         ]
         summary = self._summary(value=values)
         try:
+            if self._writer is None:
+                self._writer = self._open(str(self._folder))
             self._writer.add_event(
                 self._event(wall_time=time.time(), step=figures.step, summary=summary)
             )
@@ -221,6 +235,7 @@ class TensorBoardLog(_Closing):
 
     def close(self) -> None:
         """Close the event file."""
+        self._closed = True
         writer, self._writer = self._writer, None
         if writer is not None:
             try:

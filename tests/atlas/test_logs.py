@@ -163,6 +163,24 @@ def test_a_path_that_cannot_be_is_refused_at_once(tmp_path: Path, name: str) -> 
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_log_that_got_nothing_leaves_nothing(tmp_path: Path) -> None:
+    """As of a run whose device is not there."""
+    for name in ("run.csv", "run"):
+        open_log(tmp_path / name).close()
+        assert list(tmp_path.iterdir()) == []
+    (tmp_path / "run.csv").write_text(HEADER)
+    open_log(tmp_path / "run.csv").close()
+    assert (tmp_path / "run.csv").read_text() == HEADER, "it was there before"
+
+
+def test_a_folder_that_may_not_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # the tests may run as root
+    with pytest.raises(ConfigError, match=f"{tmp_path} may not be written"):
+        open_log(tmp_path / "run")
+
+
 def test_what_is_no_ordinary_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(ConfigError, match="no ordinary file"):

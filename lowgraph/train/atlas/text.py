@@ -157,10 +157,11 @@ def _roadmap(atlas: Atlas) -> list[str]:
 
 
 def _arm(arm: Arm, spread_us: float) -> list[str]:
+    more_or_less = "less" if arm.us >= 0 else "more"
     lines = [
         f"without {' and '.join(arm.off)}: {_launches(sum(arm.launches.values()))} and "
-        f"{counted(sum(arm.nodes.values()), 'node')} fewer, {abs(arm.us):.1f} us {'less' if arm.us >= 0 else 'more'} "
-        f"({_evidence(arm.us, spread_us)})"
+        f"{counted(sum(arm.nodes.values()), 'node')} fewer, {abs(arm.us):.1f} us "
+        f"{more_or_less} ({_evidence(arm.us, spread_us)})"
     ]
     nodes = by_stage(arm.nodes)
     for stage, count in by_stage(arm.launches, nodes).items():
