@@ -154,6 +154,17 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         help="draw train and held-out loss to this file",
     )
     group.add_argument(
+        "--log",
+        type=non_empty_path,
+        metavar="F.csv|DIR",
+        help="add the figures of each progress line to a CSV file, or to a folder of TensorBoard's",
+    )
+    group.add_argument(
+        "--timers",
+        action="store_true",
+        help="time the stages of the step on the device, in the graph too; waits once a line",
+    )
+    group.add_argument(
         "--checkpoint",
         type=non_empty_path,
         metavar="DIR",

@@ -79,6 +79,7 @@ class Trainer:
             ring_slots=2 * max(plan.log_every, _WARM_STEPS),
             heldout_batches=config.heldout_batches,
             resume=resume,
+            timers=config.timers,
         )
 
     def train(self) -> None:
@@ -89,6 +90,7 @@ class Trainer:
             for end in self._lap_ends():
                 self._run_to(end)
                 self._read(log.lap(self.step))
+                self._look_at_stages()
                 if self.interrupted:
                     break
                 self._pause_at(end)
@@ -170,6 +172,15 @@ class Trainer:
                 self._steady_ms += lap.ms * len(lap.losses)
             if not self._stop.made or lap.last == self.step:
                 self._on_lap(self, lap)
+
+    def _look_at_stages(self) -> None:
+        """With --timers: wait for the lap's last step; the time of that is no lap's."""
+        timers = self.parts.timers
+        if timers is None or self.step == self.first_step:
+            return
+        self._read(*self.parts.log.finish())
+        timers.sample(self.step)
+        self.parts.log.begin(self.step)
 
     def _pause_at(self, step: int) -> None:
         """Write and evaluate where it is time to; the end of the run has both of its own."""

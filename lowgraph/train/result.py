@@ -36,6 +36,7 @@ class Result:
     step_us: mean of the steps after the first two (priming; recording), on the device's clock.
     tokens_per_s: tokens of a step over that time.
     interrupted: ended by Ctrl-C.
+    stages: with --timers, by stage over the last third of the laps (lowgraph.train.timers).
     """
 
     device: str
@@ -77,6 +78,7 @@ class Result:
     step_us: float | None = None
     tokens_per_s: float | None = None
     interrupted: bool = False
+    stages: list[dict[str, Any]] = field(default_factory=list)
     sample: str | None = None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 
 from lowgraph._version import VERSION
@@ -11,8 +12,10 @@ from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError
 from lowgraph.memory import counted, readable
 from lowgraph.train import checkpoint, plot
+from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import Dataset, check_data, read_data
+from lowgraph.train.logs import LapFigures, RunLog, open_log
 from lowgraph.train.loop import Trainer, check_resume
 from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
@@ -54,14 +57,30 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         if resume is not None:
             check_resume(resume, config, early, data)
     prepare_outputs(config, notes.append)
+    with nullcontext() if config.log is None else open_log(config.log) as log:
+        result = _run(config, say, notes, resume, data, log)
+    _write_files(config, result, say)
+    return result
+
+
+def _run(
+    config: TrainConfig,
+    say: Say,
+    notes: list[str],
+    resume: Checkpoint | None,
+    data: Dataset,
+    log: RunLog | None,
+) -> Result:
+    """The run itself, on its device: from the device's line to the report and the sample."""
     device = open_device(config.device)
+    begun = None if resume is None else resume.plan
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     plan = make_plan(config, device.kind, begun)
     if resume is not None:
         notes += what_is_not_the_same(resume, plan, device)
     for note in notes:
         say(note)
-    progress = _Progress(say, data)
+    progress = _Progress(say, data, log)
     with Trainer(
         device, config, plan, data,
         resume=resume, on_lap=progress.lap, on_heldout=progress.heldout,
@@ -71,20 +90,23 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         _say_header(result, trainer, data, say)
         trainer.train()
         progress.checkpoint(trainer)  # first of all: a Ctrl-C from here on ends the run
-        trainer.evaluate()
+        progress.note_heldout(trainer, trainer.evaluate())
         _conclude(result, trainer)
         _say_end(result, trainer, say)
         if config.sample:
             result.sample = _sample(trainer, say)
-    _write_files(config, result, say)
     return result
 
 
 class _Progress:
-    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph."""
+    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph.
 
-    def __init__(self, say: Say, data: Dataset) -> None:
+    log: where the same figures go, or None.
+    """
+
+    def __init__(self, say: Say, data: Dataset, log: RunLog | None) -> None:
         self._say = say
+        self._log = log
         self._data = data
         self._announced = False
 
@@ -101,9 +123,21 @@ class _Progress:
             f"{tokens / lap.ms * 1000:10.0f} tokens/s  {lap.ms:9.3f} ms/step"
         )
 
+        if self._log is not None:
+            rate = schedule.rate(lap.last)
+            self._log.write(
+                LapFigures(lap.last, lap.losses[-1], learning_rate=rate, step_ms=lap.ms)
+            )
+
     def heldout(self, trainer: Trainer, loss: float) -> None:
         """Say the held-out loss of an evaluation on the way; the end's has a line of its own."""
+        self.note_heldout(trainer, loss)
         self._say(f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}")
+
+    def note_heldout(self, trainer: Trainer, loss: float) -> None:
+        """Log the held-out loss of any evaluation."""
+        if self._log is not None:
+            self._log.write(LapFigures(trainer.step, heldout_loss=loss))
 
     def checkpoint(self, trainer: Trainer) -> None:
         """Write one, if the run has a folder for it."""
@@ -178,6 +212,8 @@ def _conclude(result: Result, trainer: Trainer) -> None:
                  "library_calls_eager_step", "launches_replay_step", "nodes", "pool_bytes",
                  "retained_bytes"):  # fmt: skip
         setattr(result, name, getattr(report, name))
+    if trainer.parts.timers is not None:
+        result.stages = trainer.parts.timers.figures()
     evaluated = trainer.parts.evaluation.graph_step.report()
     result.heldout_captures, result.heldout_replays = evaluated.captures, evaluated.replays
     if trainer.step_ms is not None:
@@ -198,6 +234,8 @@ def _say_end(result: Result, trainer: Trainer, say: Say) -> None:
         say(f"mean of the steps after the first two: {result.step_us / 1000:.3f} ms, "
             f"{result.tokens_per_s:.0f} tokens/s")  # fmt: skip
     say(trainer.parts.graph_step.report().text())
+    for line in [] if trainer.parts.timers is None else trainer.parts.timers.text():
+        say(line)
 
 
 def _sample(trainer: Trainer, say: Say) -> str | None:

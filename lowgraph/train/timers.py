@@ -39,10 +39,12 @@ class StageLog:
         self._timer(stream)
 
     def sample(self, step: int) -> None:
-        """Wait for the latest step, number `step` (from 1), and keep its stages' rows.
+        """Wait for the latest step, number `step` (from 1), and keep its stages' rows, once.
 
         Raises PhaseError before any step.
         """
+        if self.rows and self.rows[-1].step == step:
+            return
         times = self._timer.read()
         us, nodes, launches = times.us(), times.nodes(), times.launches()
         self.rows += [Row(step, one, launches[one], nodes[one], us[one]) for one in in_order(us)]
