@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +82,21 @@ def test_rows_are_of_the_eager_step_and_of_the_replays(parts: Parts) -> None:
     assert len(found.plain_us) == len(found.timed_us) == STEPS - 2
     assert found.event_nodes == 1 + 5, "the begin, and behind each part that has work"
     assert found.eager_us > 0 and found.eager_stages_us.keys() == set(stages)
+
+
+def test_the_hosts_part_is_done_around_every_step(parts: Parts) -> None:
+    steps: list[float] = []
+
+    def around(run: Callable[[], object]) -> None:
+        before = parts.touched()
+        run()
+        steps.append(parts.touched() - before)
+
+    subject = replace(parts.subject(parts.touch), around=around)
+    make_atlas(subject, STEPS, [])
+    # The plain step to be recorded, and the others; the eager one that is counted; the timed ones.
+    assert steps == [1.0] * (2 + (STEPS - 2) + 1 + STEPS + 2 * (STEPS // 3))
+    assert parts.touched() == len(steps)
 
 
 def test_without_a_graph_every_step_launches(parts: Parts) -> None:

@@ -152,13 +152,20 @@ def test_without_tensorboard_a_folder_says_how_to_have_it(
 
 
 @pytest.mark.parametrize(
-    "name", ["none/run.csv", "file/run.csv", "folder.csv", "file/run", "x.txt"]
+    ("name", "told"),
+    [
+        ("none/a.csv", "No such file or directory"),
+        ("file/a.csv", "Not a directory"),
+        ("folder.csv", "Is a directory"),
+        ("file/run", ".*/file is not a folder"),
+        ("x.txt", r"use a name that ends in \.csv, or a folder"),
+    ],
 )
-def test_a_path_that_cannot_be_is_refused_at_once(tmp_path: Path, name: str) -> None:
+def test_a_path_that_cannot_be_is_refused_at_once(tmp_path: Path, name: str, told: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.csv").mkdir()
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ConfigError, match=f"--log {tmp_path / name}: "):
+    with pytest.raises(ConfigError, match=f"--log {tmp_path / name}: {told}"):
         open_log(tmp_path / name)
     assert sorted(tmp_path.rglob("*")) == before
 
