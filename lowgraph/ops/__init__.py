@@ -11,6 +11,7 @@ recorded step reads and the host writes between replays.
 
 from __future__ import annotations
 
+from lowgraph.ops.accumulate import Accumulate
 from lowgraph.ops.adamw import AdamW
 from lowgraph.ops.attention import CausalAttention
 from lowgraph.ops.batch import BatchGather
@@ -27,6 +28,7 @@ from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gated_update import GatedUpdate
 from lowgraph.ops.gelu import BiasGelu
+from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
@@ -36,6 +38,7 @@ from lowgraph.ops.ssd import Ssd
 from lowgraph.ops.staged import StagedCopy
 
 __all__ = [
+    "Accumulate",
     "AdamW",
     "BatchGather",
     "Bias",
@@ -52,6 +55,7 @@ __all__ = [
     "Fill",
     "GatedRmsNorm",
     "GatedUpdate",
+    "GradientNorm",
     "LayerNorm",
     "LossRing",
     "RandomState",

@@ -19,7 +19,7 @@ from lowgraph.models.model import load_arena, save_arena
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.models.registry import find_model
 from lowgraph.ops.control import STEP_OFFSET, read_control
-from lowgraph.optim import AdamW
+from lowgraph.optim import AdamW, GradientNorm
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.datasets import Dataset, make_feeds
 from lowgraph.train.evaluation import Evaluation
@@ -135,6 +135,9 @@ class Parts:
             self.model.decayed_elements,
             self.stream,
         )
+        self.norm = GradientNorm(
+            self.library, self.pool, self.model.gradients.elements, self.stream
+        )
         block = plan.schedule.control_block(self.steps_done)
         self.control = self.pool.take("control block", block.shape, np.uint8)
         upload(self.control, block, self.stream)
@@ -166,6 +169,7 @@ class Parts:
         self.body = TrainingStep(
             model=self.model,
             optimizer=self.optimizer,
+            norm=self.norm,
             library=self.library,
             pool=self.pool,
             feed=self.feeds.train,
@@ -209,4 +213,5 @@ class Parts:
             self.model.load_state(resume.parameters, self.stream)
             load_arena(self.optimizer.moment1, resume.moment1, self.stream)
             load_arena(self.optimizer.moment2, resume.moment2, self.stream)
+        self.optimizer.parameters_loaded(self.stream)
         driver.stream.synchronize(self.stream)

@@ -124,10 +124,14 @@ class _Progress:
         )
 
         if self._log is not None:
-            rate = schedule.rate(lap.last)
-            self._log.write(
-                LapFigures(lap.last, lap.losses[-1], learning_rate=rate, step_ms=lap.ms)
+            figures = LapFigures(
+                lap.last,
+                loss=lap.losses[-1],
+                gradient_norm=lap.norms[-1],
+                learning_rate=schedule.rate(lap.last),
+                step_ms=lap.ms,
             )
+            self._log.write(figures)
 
     def heldout(self, trainer: Trainer, loss: float) -> None:
         """Say the held-out loss of an evaluation on the way; the end's has a line of its own."""

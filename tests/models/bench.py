@@ -13,7 +13,7 @@ from lowgraph.driver import stream as driver_stream
 from lowgraph.memory import PersistentPool, Slice, download, upload
 from lowgraph.models import CharLM
 from lowgraph.models.model import save_arena
-from lowgraph.optim import AdamW
+from lowgraph.optim import AdamW, GradientNorm
 from lowgraph.train.plan import Schedule
 from tests.support.rig import Rig
 
@@ -41,6 +41,7 @@ class Bench:
             self.model.decayed_elements,
             rig.stream,
         )
+        self.norm = GradientNorm(rig.library, self.pool, self.model.gradients.elements, rig.stream)
         self.clock = ops.Control(rig.library)
 
     def put(self, name: str, values: Array) -> Slice:
@@ -70,7 +71,8 @@ class Bench:
             with self.pool.eager_pass("step"):
                 self.clock.advance(self.rig.stream, control)
                 loss = self.pass_over(self.put("tokens", tokens), self.put("targets", targets))
-                self.optimizer.step(self.rig.stream, control)
+                self.norm.measure(self.rig.stream, self.model.gradients, control)
+                self.optimizer.step(self.rig.stream, control, self.norm.stats)
                 losses.append(float(download(loss, self.rig.stream)[0]))
         self.pool.give_back(control)
         return losses

@@ -11,6 +11,7 @@ import pytest
 from lowgraph import ops
 from lowgraph.driver import gate
 from lowgraph.ops.control import control_bytes, new_control
+from lowgraph.ops.grad_norm import new_stats, stats_bytes
 from lowgraph.ops.random_state import Draws
 from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
 from tests.support.rig import Rig
@@ -89,11 +90,15 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     lib, s = rig.library, rig.stream
     control = rig.put(control_bytes(new_control(total_steps=9, lr_max=1.0)))
     corpus = rig.put(np.zeros(CORPUS, np.uint8))
-    tokens, targets, flat, ring = f.ints(B, T), f.ints(B, T), f(40), f(16)
+    tokens, targets, flat, row, ring = f.ints(B, T), f.ints(B, T), f(40), f(1), f(32)
     places, cursor = rig.put(np.array([3], np.int64)), rig.put(np.zeros(1, np.int64))
     batch, adamw = ops.BatchGather(lib), ops.AdamW(lib)
     staged, evaluation = ops.StagedCopy(lib), ops.EvaluationRecord(lib)
     advance, loss_ring, fill = ops.Control(lib), ops.LossRing(lib), ops.Fill(lib)
+    accumulate, norm = ops.Accumulate(lib), ops.GradientNorm(lib)
+    full = ops.AdamW(lib, ema=True, shadow=True)
+    stats, partial = rig.put(stats_bytes(new_stats())), rig.put(np.zeros((1, 2)))
+    half = rig.put(np.zeros(40, np.uint16))
     dropout, saved = ops.Dropout(lib), rig.put(np.zeros(2, np.uint64))
     draws = Draws(rig.put(np.zeros(2, np.uint64)).address)
     return {
@@ -108,8 +113,20 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "staged copy": (lambda: staged.forward(s, flat, ring, cursor, 4, 4), 1),
         "evaluation record": (lambda: evaluation.write(s, flat, cursor, ring, 40), 1),
-        "adamw": (lambda: adamw.step(s, flat, flat, flat, flat, control, 10, 40), 1),
-        "loss ring": (lambda: loss_ring.write(s, ring, flat, control, 4), 1),
+        "adamw": (lambda: adamw.step(s, flat, flat, flat, flat, stats, control, 10, 40), 1),
+        "adamw with all": (
+            lambda: full.step(
+                s, flat, flat, flat, flat, stats, control, 10, 40, ema=flat, shadow=half
+            ),
+            1,
+        ),
+        "adamw refresh": (lambda: full.refresh(s, half, flat, 40), 1),
+        "gradient norm": (lambda: norm.measure(s, stats, partial, flat, control, 40), 2),
+        "accumulate": (
+            lambda: accumulate.add(s, flat, row, flat, row, 0.5, 40, overwrite=False),
+            1,
+        ),
+        "loss ring": (lambda: loss_ring.write(s, ring, flat, stats, control, 4), 1),
         "dropout forward": (
             lambda: dropout.forward(s, flat, saved, flat, draws, 0.5, 40),
             1,
@@ -188,6 +205,7 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
     words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
+    words |= {"GradientNorm": "gradient norm"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
     words |= {"RmsNorm": "rms", "GatedUpdate": "update"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers

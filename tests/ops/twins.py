@@ -127,15 +127,38 @@ def embedding_backward(dx: Array, tokens: Array, vocabulary: int) -> tuple[Array
 
 
 def learning_rate(
-    step: int, total_steps: int, warmup_steps: int, lr_max: float, lr_min: float
+    step: int,
+    total_steps: int,
+    warmup_steps: int,
+    lr_max: float,
+    lr_min: float,
+    schedule: str = "cosine",
 ) -> float:
-    """Return the scheduled rate of step 1, 2, ...: linear warm-up, half a cosine, then lr_min."""
+    """Return the rate of step 1, 2, ...: linear warm-up, the schedule, and then where it ends."""
     if step <= warmup_steps:
         return lr_max * step / warmup_steps
+    if schedule == "constant":
+        return lr_max
     if step >= total_steps:
         return lr_min
     progress = (step - warmup_steps) / (total_steps - warmup_steps)
+    if schedule == "linear":
+        return lr_max + (lr_min - lr_max) * progress
     return lr_min + (lr_max - lr_min) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def gradient_norm(grad: Array, clip_norm: float) -> tuple[float, float, int]:
+    """Return norm, clip coefficient and masked elements, one element at a time."""
+    finite = [x for x in grad.tolist() if math.isfinite(x)]
+    norm = math.sqrt(math.fsum(x * x for x in finite))
+    coefficient = min(1.0, clip_norm / (norm + 1e-6)) if clip_norm else 1.0
+    return norm, coefficient, grad.size - len(finite)
+
+
+def moving_average(ema: Array, param: Array, decay: float, step: int, *, warmup: bool) -> Array:
+    """Return the average of the weights after step 1, 2, ..., whose parameters are `param`."""
+    keep = min(decay, (1 + step) / (10 + step)) if warmup else decay
+    return keep * ema + (1 - keep) * param
 
 
 def adamw(

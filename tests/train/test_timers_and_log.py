@@ -94,6 +94,7 @@ def test_a_csv_log_has_what_the_json_file_has(spec: str, tmp_path: Path) -> None
     assert {step: float(row["loss"]) for step, row in laps.items()} == {
         step: result["losses"][step - 1] for step in (2, 4, 6)
     }
+    assert all(float(row["gradient_norm"]) > 0 for row in laps.values())
     assert all(float(row["step_ms"]) > 0 < float(row["learning_rate"]) for row in laps.values())
     heldout = [[int(row["step"]), float(row["heldout_loss"])] for row in rows if not row["loss"]]
     assert heldout == result["heldout"] and [step for step, _ in heldout] == [4, 6]
@@ -110,6 +111,7 @@ def test_a_tensorboard_log_has_it_too(spec: str, tmp_path: Path) -> None:
     # An event's value is a float32, as the loss is.
     assert losses == {step: result["losses"][step - 1] for step in (2, 4, 6)}
     assert [e.step for e in reader.Scalars("heldout/loss")] == [4, 6]
+    assert [e.step for e in reader.Scalars("train/gradient_norm")] == [2, 4, 6]
     assert result["stages"] == [] and "inner ones included" not in result["said"]
 
 

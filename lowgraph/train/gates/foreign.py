@@ -138,6 +138,7 @@ class ForeignRun:
             parts.optimizer.moment1.flat,
             parts.optimizer.moment2.flat,
             self._computed.gradients.flat,
+            parts.norm.stats,
             parts.control,
             old.decayed_elements,
             source.elements,

@@ -84,9 +84,9 @@ BOUNDS = (
     Bug(
         name="adamw_tail_as_vector",
         file="adamw.cu", kernel="adamw", kind=_KIND, scenario="adamw",
-        old="store_quad(v + i, make_float4(x.v, y.v, z.v, w.v), valid);",
-        new="*reinterpret_cast<float4*>(v + i) = make_float4(x.v, y.v, z.v, w.v);",
-        why="The last thread stores four second moments where one is left.",
+        old="store_turn(v, b, first, n, whole);", new="store_turn(v, b, first, n, true);",
+        through=("store_turn",),
+        why="The last block stores 1024 second moments where 133 are left.",
     ),
     Bug(
         name="dropout_guard_in_elements",

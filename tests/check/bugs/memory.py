@@ -72,9 +72,8 @@ UNWRITTEN = (
         name="adamw_moments_not_zeroed",
         file="adamw.cu", kernel="adamw", kind="uninitialised-read", scenario="adamw",
         old="", new="", fault="moments not zeroed",
-        at=("float4 p = load_quad(param + i, valid), a = load_quad(m + i, valid);",
-            "float4 b = load_quad(v + i, valid), g = load_quad(grad + i, valid);"),
-        through=("load_quad",),
+        at=("load_turn(a, m, first, n, whole);", "load_turn(b, v, first, n, whole);"),
+        through=("load_turn", "load_quad"),
         why="The first step reads moments that were allocated and never set to zero.",
     ),
     Bug(
