@@ -18,9 +18,9 @@ from lowgraph.train.atlas.saved import changes, read_saved
 from lowgraph.train.atlas.subject import Subject
 from lowgraph.train.atlas.text import change_lines, summary_text, text_of
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import check_data, read_data
+from lowgraph.train.datasets import plan_for, read_data
 from lowgraph.train.parts import Parts
-from lowgraph.train.plan import make_plan, model_of
+from lowgraph.train.plan import model_of
 from lowgraph.train.result import write_json
 
 __all__ = ["run", "summary"]
@@ -55,8 +55,7 @@ def run(
 def _run(config: TrainConfig, say: Say, tsv: Path | None, arms: Sequence[str] | None) -> Atlas:
     data = read_data(model_of(config), config.data)
     device = open_device(config.device)
-    plan = make_plan(config, device.kind)
-    check_data(plan, data)
+    plan, data = plan_for(config, device.kind, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     say(f"model: {plan.model} {plan.preset}, {plan.schedule.steps} steps a measuring run")
     parts = Parts(device, plan, data, graph=False, ring_slots=_RING_SLOTS)
