@@ -122,4 +122,7 @@ def test_logs_side_by_side() -> None:
     ratio = two[0].us / one[0].us
     assert table["a"] == [f"{one[0].us:.1f}", "5", f"{two[0].us:.1f}", "5", f"{ratio:.3f}"]
     assert table["new"] == ["-", "-", "2.0", "3"]
+    other = summarise([Row(1, "a", 1, 0, 1.0), Row(1, "a/other", 1, 0, 1.0)])
+    names = [line.split()[0] for line in summary_text(["x", "z"], [one, other])[3:]]
+    assert names == ["a", "b", "c", "other", "(none)", "step"], "behind the stage that it is in"
     assert table["step"] == [f"{one[0].us + 0.5:.1f}", f"{two[0].us + 2.5:.1f}"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lowgraph.errors import ConfigError
-from lowgraph.train.atlas.rows import StageSummary
+from lowgraph.train.atlas.rows import StageSummary, in_order
 from lowgraph.train.files import replace_file
 
 __all__ = ["draw"]
@@ -25,7 +25,7 @@ def draw(path: Path, names: Sequence[str], logs: Sequence[Sequence[StageSummary]
     """
     from matplotlib.figure import Figure
 
-    stages = list(dict.fromkeys(one.stage for log in logs for one in log))
+    stages = in_order(one.stage for log in logs for one in log)
     own = [{one.stage: one.own_us for one in log} for log in logs]
     figure = Figure(figsize=(10, 2.5 + 0.6 * len(logs)), layout="constrained")
     axes = figure.add_subplot()

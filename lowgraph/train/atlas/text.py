@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from lowgraph.memory import counted
 from lowgraph.train.atlas.arms import Arm, Cross
 from lowgraph.train.atlas.atlas import Atlas
-from lowgraph.train.atlas.rows import StageSummary
+from lowgraph.train.atlas.rows import StageSummary, in_order
 from lowgraph.train.atlas.saved import Change
 from lowgraph.train.atlas.subject import by_stage
 
 __all__ = ["change_lines", "stage_lines", "summary_text", "text_of"]
 
 _RANKED = 12  # rows of the ranked table: the rest is in the JSON file
+_CHANGED = 40  # kernels that differ between two logs, alike
 _NO_STAGE = "(none)"
 
 
@@ -34,7 +35,7 @@ def text_of(atlas: Atlas) -> list[str]:
 def summary_text(names: Sequence[str], logs: Sequence[Sequence[StageSummary]]) -> list[str]:
     """Stages of several logs side by side: mean us of the warm window, and nodes or launches."""
     found = [{one.stage: one for one in log} for log in logs]
-    stages = list(dict.fromkeys(one.stage for log in logs for one in log))
+    stages = in_order(one.stage for log in logs for one in log)
     lines = [
         f"log {number}: {name}, {counted(log[0].steps, 'warm step')}"
         for number, (name, log) in enumerate(zip(names, logs, strict=True), 1)
@@ -52,11 +53,12 @@ def change_lines(changes: Sequence[Change]) -> list[str]:
     if not changes:
         return ["no kernel of any stage differs in number between the first log and the last"]
     lines = [f"{'kernels, first log > last':64}{'launches':>14}{'nodes':>14}"]
-    for one in changes:
+    for one in changes[:_CHANGED]:
         counts = (f"{before} > {after}" for before, after in (one.launches, one.nodes))
         numbers = "".join(f"{text:>14}" for text in counts)
         lines.append(f"{one.stage or _NO_STAGE:32}{one.kernel:32}{numbers}")
-    return lines
+    rest = len(changes) - _CHANGED
+    return [*lines, f"and {rest} more"] if rest > 0 else lines
 
 
 def _compared(stage: str, found: Sequence[StageSummary | None]) -> str:
