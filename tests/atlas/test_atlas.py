@@ -17,7 +17,7 @@ from lowgraph.train.atlas import make_atlas, measure, summarise, text_of
 from lowgraph.train.atlas.prices import CHAIN, measure_prices
 from lowgraph.train.atlas.roadmap import RESIDENT, Link, merges
 from lowgraph.train.atlas.subject import by_stage
-from tests.atlas.parts import Parts, graph_nodes
+from tests.atlas.parts import LONG, SHORT, Parts, graph_nodes
 
 pytestmark = pytest.mark.both
 STEPS = 4
@@ -136,6 +136,22 @@ def test_arms_and_their_cross(parts: Parts) -> None:
     assert "  backward: 1 launch with either one on, or both" in text
     rest = _launched(parts, "a", "b")
     assert f"undetermined: {rest} of {full} launches are in every run" in text
+
+
+def test_the_time_of_an_arm_is_in_its_stage(parts: Parts) -> None:
+    def body(stream: int) -> None:
+        with stage("slow"), arm("long") as on:
+            parts.spin(stream, 0)
+            if on:
+                parts.spin(stream, 1)
+        with stage("fast"):
+            parts.touch(stream)
+
+    # Of the warm window's means: a busy machine may add milliseconds to any step of a few.
+    parts.set_rounds(SHORT, 10 * LONG)
+    (found,) = make_atlas(parts.subject(body), 9).arms
+    assert found.us > 0 and found.own_us["slow/long"] > 2 * abs(found.own_us["fast"])
+    assert found.own_us.keys() == {"", "slow", "slow/long", "fast"}
 
 
 def test_only_arms_that_the_step_has(parts: Parts) -> None:

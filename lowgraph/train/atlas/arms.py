@@ -15,6 +15,7 @@ from itertools import combinations
 from lowgraph.errors import ConfigError
 from lowgraph.stages import without
 from lowgraph.train.atlas.measure import Measured, measure
+from lowgraph.train.atlas.rows import summarise
 from lowgraph.train.atlas.subject import Kernels, Subject, by_stage
 
 __all__ = ["Arm", "Cross", "chosen_arms", "measure_arms"]
@@ -25,6 +26,7 @@ class Arm:
     """What a step has only with these arms on, and only with them off (`new_*`).
 
     us: that a step takes less without, on the device (the median), below zero if it takes more.
+    own_us: the same of each stage by itself, between the means of the warm windows, timers and all.
     """
 
     off: tuple[str, ...]
@@ -33,6 +35,7 @@ class Arm:
     new_launches: Kernels
     new_nodes: Kernels
     us: float
+    own_us: dict[str, float]
 
     @property
     def net_launches(self) -> Kernels:
@@ -91,6 +94,7 @@ def measure_arms(
 
 
 def _difference(off: tuple[str, ...], full: Measured, less: Measured) -> Arm:
+    whole, left = ({s.stage: s.own_us for s in summarise(one.rows)} for one in (full, less))
     return Arm(
         off,
         full.launches - less.launches,
@@ -98,6 +102,7 @@ def _difference(off: tuple[str, ...], full: Measured, less: Measured) -> Arm:
         less.launches - full.launches,
         less.nodes - full.nodes,
         full.step_us - less.step_us,
+        {stage: us - left.get(stage, 0.0) for stage, us in whole.items()},
     )
 
 

@@ -161,4 +161,5 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "new_launches": by_stage(arm.new_launches),
         "new_nodes": by_stage(arm.new_nodes),
         "us": arm.us,
+        "own_us": arm.own_us,
     }
