@@ -1,11 +1,11 @@
-"""`python -m lowgraph`: what is found here, caches, gates, A/B, weights, host programs."""
+"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, weights, host programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from lowgraph._version import VERSION
-from lowgraph.cli import ab, cache, check, compile, export, host_library, info, verify
+from lowgraph.cli import ab, atlas, cache, check, compile, export, host_library, info, verify
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
 from lowgraph.train.arguments import OneLineParser
 
@@ -18,6 +18,7 @@ _COMMANDS = {
     "host-library": host_library,
     "verify": verify,
     "ab": ab,
+    "atlas": atlas,
     "export": export,
     "check": check,
 }

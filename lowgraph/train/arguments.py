@@ -97,7 +97,9 @@ def _build() -> argparse.ArgumentParser:
     )
     _add_run(parser.add_argument_group("the run"))
     _add_optimizer(parser.add_argument_group("the optimizer (AdamW)"))
-    _add_outputs(parser.add_argument_group("what comes out"))
+    outputs = parser.add_argument_group("what comes out")
+    _add_outputs(outputs)
+    _add_looks(outputs)
     return parser
 
 
@@ -209,4 +211,18 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         type=non_empty_path,
         metavar="DIR",
         help="write the weights to this new folder at the end, as transformers reads them",
+    )
+
+
+def _add_looks(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--log",
+        type=non_empty_path,
+        metavar="F.csv|DIR",
+        help="add the figures of each progress line to a CSV file, or to a folder of TensorBoard's",
+    )
+    group.add_argument(
+        "--timers",
+        action="store_true",
+        help="time the stages of the step on the device, in the graph too; waits once a line",
     )

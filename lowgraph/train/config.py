@@ -56,7 +56,8 @@ class TrainConfig:
     heldout_batches: fixed batches of an evaluation.
     graph: record the step as one CUDA graph.
     sample: bytes to generate at the end; `temperature` divides the logits.
-    json, plot: files to write.
+    json, plot: files to write. log: a CSV file or TensorBoard's folder, written lap by lap.
+    timers: time the stages of the step, once a lap.
     checkpoint: a folder to write to, at the end and each `checkpoint_every` steps (0: at the end
         only). resume: a folder, or one file of it, to go on from.
     weights: a Hugging Face folder to take the initial weights from. export: one to write at the
@@ -86,6 +87,8 @@ class TrainConfig:
     temperature: float = 0.8
     json: Path | None = None
     plot: Path | None = None
+    log: Path | None = None
+    timers: bool = False
     checkpoint: Path | None = None
     checkpoint_every: int = 0
     resume: Path | None = None
@@ -156,11 +159,12 @@ class TrainConfig:
     def _check_outputs(self) -> None:
         """A run of hours must not find out at its end that its folder is not there."""
         for last in ("checkpoint", "resume"):  # which may be one folder
-            labels = ("data", "json", "plot", last)
+            labels = ("data", "json", "plot", "log", last)
             paths = [getattr(self, label) for label in labels]
             named = [os.path.realpath(path) for path in paths if path is not None]
             if len(set(named)) < len(named):
-                raise ConfigError(f"--data, --json, --plot and --{last} must be different paths")
+                told = f"--data, --json, --plot, --log and --{last}"
+                raise ConfigError(f"{told} must be different paths")
         for label in ("json", "plot"):
             path = getattr(self, label)
             if path is not None:

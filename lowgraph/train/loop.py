@@ -88,6 +88,7 @@ class Trainer:
             heldout_batches=config.heldout_batches,
             resume=resume,
             weights=weights,
+            timers=config.timers,
         )
 
     def train(self) -> None:
@@ -98,6 +99,7 @@ class Trainer:
             for end in self._lap_ends():
                 self._run_to(end)
                 self._read(log.lap(self.step))
+                self._look_at_stages()
                 if self.interrupted:
                     break
                 self._pause_at(end)
@@ -183,6 +185,15 @@ class Trainer:
             self._warm.add(lap)
             if not self._stop.made or lap.last == self.step:
                 self._on_lap(self, lap)
+
+    def _look_at_stages(self) -> None:
+        """With --timers: wait for the lap's last step; the time of that is no lap's."""
+        timers = self.parts.timers
+        if timers is None or self.step == self.first_step:
+            return
+        self._read(*self.parts.log.finish())
+        timers.sample(self.step)
+        self.parts.log.begin(self.step)
 
     def _pause_at(self, step: int) -> None:
         """Write and evaluate where it is time to; the end of the run has both of its own."""

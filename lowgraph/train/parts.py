@@ -30,6 +30,7 @@ from lowgraph.train.plan import Plan
 from lowgraph.train.ring import MappedRing
 from lowgraph.train.step import TrainingStep
 from lowgraph.train.step_log import StepLog
+from lowgraph.train.timers import StageLog
 
 __all__ = ["Parts"]
 
@@ -50,6 +51,7 @@ class Parts:
     Attributes
     ----------
     steps_done: issued so far, those before a resume included: what the device will count.
+    timers: the stages of the steps of `graph_step`; None unless asked for.
     """
 
     def __init__(
@@ -63,13 +65,14 @@ class Parts:
         heldout_batches: int = 1,
         resume: Checkpoint | None = None,
         weights: Mapping[str, npt.NDArray[np.float32]] | None = None,
+        timers: bool = False,
     ) -> None:
         self.steps_done = 0 if resume is None else resume.step
         with ExitStack() as undo:
             self._open(device, undo)
             self._make_model(plan)
             self._make_feeds(plan, data, heldout_batches, undo)
-            self._make_step(device, graph, ring_slots, undo)
+            self._make_step(device, graph, ring_slots, timers, undo)
             self._fill(plan, resume, weights)
             self._undo = undo.pop_all()
 
@@ -160,7 +163,9 @@ class Parts:
         )
         self.feeds = make_feeds(data, ground)
 
-    def _make_step(self, device: Device, graph: bool, ring_slots: int, undo: ExitStack) -> None:
+    def _make_step(
+        self, device: Device, graph: bool, ring_slots: int, timers: bool, undo: ExitStack
+    ) -> None:
         ring = MappedRing(self.pool, ring_slots)
         self.log = StepLog(ring, self.stream)
         undo.callback(self.log.close)
@@ -175,8 +180,11 @@ class Parts:
             control=self.control,
             ring=ring,
         )
+        self.timers = StageLog(self.body) if timers else None
+        if self.timers is not None:
+            undo.callback(self.timers.close)
         self.graph_step = GraphStep(
-            self.body,
+            self.body if self.timers is None else self.timers,
             device=device,
             pool=self.pool,
             library=self.library,

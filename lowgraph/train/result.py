@@ -37,6 +37,7 @@ class Result:
     warm_step_us: the same of the steps from the run's 50th on; None in a shorter run.
     tokens_per_s: tokens, or time steps of a series, of a step over `step_us`.
     interrupted: ended by Ctrl-C.
+    stages: with --timers, by stage over the last third of the laps (lowgraph.train.timers).
     """
 
     device: str
@@ -79,6 +80,7 @@ class Result:
     warm_step_us: float | None = None
     tokens_per_s: float | None = None
     interrupted: bool = False
+    stages: list[dict[str, Any]] = field(default_factory=list)
     sample: str | None = None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
@@ -11,8 +12,10 @@ from lowgraph.errors import ConfigError
 from lowgraph.models import huggingface
 from lowgraph.precision import Precision
 from lowgraph.train import plot
+from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.config import TrainConfig, naming
 from lowgraph.train.datasets import Dataset, has_a_size, plan_for, read_data
+from lowgraph.train.logs import RunLog, open_log
 from lowgraph.train.loop import Trainer, check_resume
 from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
@@ -61,7 +64,23 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         if resume is not None:
             check_resume(resume, config, early, fitted)
     prepare_outputs(config, notes.append)
+    with nullcontext() if config.log is None else open_log(config.log) as log:
+        result = _run(config, say, notes, resume, data, log)
+    _write_files(config, result, say)
+    return result
+
+
+def _run(
+    config: TrainConfig,
+    say: Say,
+    notes: list[str],
+    resume: Checkpoint | None,
+    data: Dataset,
+    log: RunLog | None,
+) -> Result:
+    """The run itself, on its device: from the device's line to the report and the sample."""
     device = open_device(config.device)
+    begun = None if resume is None else resume.plan
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     plan, data = plan_for(config, device.kind, data, begun)
     notes += what_the_data_changed(plan)
@@ -70,7 +89,7 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     weights = initial_weights(config, plan, notes.append)
     for note in notes:
         say(note)
-    progress = Progress(say, data)
+    progress = Progress(say, data, log)
     with Trainer(
         device, config, plan, data,
         resume=resume, weights=weights, on_lap=progress.lap, on_heldout=progress.heldout,
@@ -81,12 +100,11 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         trainer.train()
         progress.checkpoint(trainer)  # first of all: a Ctrl-C from here on ends the run
         _export(trainer, say)
-        trainer.evaluate()
+        progress.note_heldout(trainer, trainer.evaluate())
         _conclude(result, trainer)
         say_end(result, trainer, data, say)
         if config.sample:
             result.sample = _sample(trainer, say)
-    _write_files(config, result, say)
     return result
 
 
@@ -128,6 +146,8 @@ def _conclude(result: Result, trainer: Trainer) -> None:
                  "library_calls_eager_step", "launches_replay_step", "nodes", "pool_bytes",
                  "retained_bytes"):  # fmt: skip
         setattr(result, name, getattr(report, name))
+    if trainer.parts.timers is not None:
+        result.stages = trainer.parts.timers.figures()
     evaluated = trainer.parts.evaluation.graph_step.report()
     result.heldout_captures, result.heldout_replays = evaluated.captures, evaluated.replays
     if trainer.step_ms is not None:

@@ -28,6 +28,8 @@ MAY_CHANGE = {
     "temperature": "of the sample",
     "json": "an output",
     "plot": "an output",
+    "log": "an output",
+    "timers": "measured; the step computes the same bits",
     "checkpoint": "an output",
     "checkpoint_every": "when it is written; nothing is trained by it",
     "resume": "where the run comes from",
