@@ -79,14 +79,15 @@ __device__ __forceinline__ void store_rows(
     __nv_bfloat16* to, size_t stride, const float (&sums)[COLUMNS][4], const float (&factors)[2],
     Lane me, int T)
 {
+    int odd = threadIdx.x % 2;
     VECTOR for (int half = 0; half < 2; half++) {
         int row = me.row + 8 * half;
-        if (row >= T) continue;
-        __nv_bfloat16* at = to + row * stride + me.column;
-        VECTOR for (int n = 0; n < COLUMNS; n++) {
-            unsigned pair =
-                pack_pair(sums[n][2 * half] * factors[half], sums[n][2 * half + 1] * factors[half]);
-            *reinterpret_cast<unsigned*>(at + 8 * n) = pair;
+        __nv_bfloat16* at = to + row * stride + 8 * odd + me.column - 2 * odd;
+        VECTOR for (int n = 0; n < COLUMNS; n += 2) {
+            const float *x = &sums[n][2 * half], *y = &sums[n + 1][2 * half];
+            float f = factors[half];
+            float4 quad = joined_quad(x[0] * f, x[1] * f, y[0] * f, y[1] * f);
+            if (row < T) *reinterpret_cast<uint2*>(at + 8 * n) = pack_quad(quad);
         }
     }
 }
