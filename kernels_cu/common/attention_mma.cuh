@@ -196,6 +196,18 @@ __device__ __forceinline__ void fill_sums(float (&sums)[N][4], float upper, floa
     }
 }
 
+// Puts `value` where a key comes after its query. x: 8N columns, of which the lane's begin at
+// `column`; side 1: the columns are keys, -1: queries.
+template <int N>
+__device__ __forceinline__ void mask(float (&x)[N][4], int column, Lane me, int side, float value)
+{
+    VECTOR for (int n = 0; n < N; n++) {
+        VECTOR for (int r = 0; r < 4; r++) {
+            if (side * (column + 8 * n + r % 2 - me.row - r / 2 * 8) > 0) x[n][r] = value;
+        }
+    }
+}
+
 // The four lanes that share a row: their sum, their greatest.
 __device__ __forceinline__ float row_sum(float x)
 {
