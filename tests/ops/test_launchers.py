@@ -175,8 +175,8 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
         "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
-        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 5),
-        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 5),
+        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
+        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 2),
     }
 
 
