@@ -112,7 +112,6 @@ def conv(block: Block) -> Iterator[Row]:
     y, dprojected = bench.zeros(ROWS, channels), bench.zeros(ROWS, SIZES.projected)
     dweight, dbias = bench.zeros(channels, SIZES.conv), bench.zeros(channels)
     partial = bench.zeros(*layer.partial_shape(BATCH, LENGTH, channels))
-    dpre = bench.zeros(ROWS, channels)
     x, dx = (block.columns(m, inner, channels) for m in (projected, dprojected))
     sizes, s = (BATCH, LENGTH, channels), bench.stream
 
@@ -121,7 +120,7 @@ def conv(block: Block) -> Iterator[Row]:
 
     def backward() -> None:
         layer.backward(
-            s, dx, dweight, dbias, dpre, partial, dy, x, weight, bias, *sizes,
+            s, dx, dweight, dbias, partial, dy, x, weight, bias, *sizes,
             x_row=SIZES.projected,
         )  # fmt: skip
 

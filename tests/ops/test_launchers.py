@@ -153,13 +153,13 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     return {
         "conv1d forward": (lambda: conv.forward(s, y, x, taps, weight, B, T, C), 1),
         "conv1d backward": (
-            lambda: conv.backward(s, z, taps, weight, y, partial, y, x, taps, weight, B, T, C),
-            4,
+            lambda: conv.backward(s, z, taps, weight, partial, y, x, taps, weight, B, T, C),
+            2,
         ),
         "gated forward": (lambda: norm.forward(s, y, row, x, z, weight, ROWS, C), 1),
         "gated backward": (
             lambda: norm.backward(s, y, z, weight, partial, x, x, x, weight, row, ROWS, C),
-            3,
+            2,
         ),
         "rms forward": (lambda: rms.forward(s, y, row, x, weight, ROWS, C), 1),
         "rms add_forward": (lambda: rms.add_forward(s, y, row, z, x, x, weight, ROWS, C), 1),
