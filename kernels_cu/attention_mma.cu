@@ -40,11 +40,7 @@ __device__ __forceinline__ void forward_tile(
     VECTOR for (int j = 0; j < TILE && DIAGONAL; j += 16) {
         if (j < reach) multiply_rows<2>(s + j / 8, q, k + j);
     }
-    VECTOR for (int n = 0; n < TILE / 8 && DIAGONAL; n++) {
-        VECTOR for (int r = 0; r < 4; r++) {
-            if (first + 8 * n + me.column + r % 2 > me.row + r / 2 * 8) s[n][r] = LOWEST;
-        }
-    }
+    if (DIAGONAL) mask(s, first + me.column, me, 1, LOWEST);
     VECTOR for (int half = 0; half < 2; half++) {
         float top = peak[half];
         VECTOR for (int n = 0; n < TILE / 8; n++) {
@@ -138,19 +134,17 @@ __device__ __forceinline__ void backward_query(
         wait_for_tile();
         start_tile_ahead(tiles, stage, keys, first);
         for (int part = 0; part < TILE; part += PART) {
-            int key = first + part + me.column;
             if (first + part >= me.top + WARP_ROWS) break;  // keys after all queries of the warp
             float s[PART / 8][4], ds[PART / 8][4];
             fill_sums(s, 0.0f, 0.0f);
             fill_sums(ds, -own_delta[0], -own_delta[1]);
             multiply_rows<PART / 8>(s, q, tiles.first[stage] + part);
             multiply_rows<PART / 8>(ds, g, tiles.second[stage] + part);
-            bool diagonal = first + part + PART > me.top;
             VECTOR for (int e = 0; e < PART / 2; e++) {
                 int n = e / 4, r = e % 4;
                 ds[n][r] *= power_of_two(fmaf(s[n][r], scale * LOG2_E, -own_lse[r / 2]));
-                if (diagonal && key + 8 * n + r % 2 > me.row + r / 2 * 8) ds[n][r] = 0.0f;
             }
+            if (first + part + PART > me.top) mask(ds, first + part + me.column, me, 1, 0.0f);
             VECTOR for (int j = 0; j < PART; j += 16) {
                 add_weighted(dq, ds + j / 8, tiles.first[stage] + part + j);
             }
@@ -227,8 +221,8 @@ __device__ __forceinline__ void backward_key(
         start_numbers(numbers, stage_before(stage), lse, delta, ahead, T);
         start_tile_ahead(tiles, stage, queries, first);
         for (int part = 0; part < TILE; part += PART) {
-            int query = first + part + me.column;
-            if (first + part + PART <= me.top) continue;  // queries before all keys of the warp
+            int query = first + part;
+            if (query + PART <= me.top) continue;  // queries before all keys of the warp
             int slot = (FUSED ? first - block_row : stage * TILE) + part + me.column;
             float p[PART / 8][4], ds[PART / 8][4];
             fill_sums(p, 0.0f, 0.0f);
@@ -238,15 +232,14 @@ __device__ __forceinline__ void backward_key(
             }
             multiply_rows<PART / 8>(p, k, tiles.first[stage] + part);
             multiply_rows<PART / 8>(ds, v, tiles.second[stage] + part);
-            bool diagonal = first + part < me.top + WARP_ROWS;
             VECTOR for (int e = 0; e < PART / 2; e++) {
                 int n = e / 4, r = e % 4;
                 float base = numbers.lse[slot + 8 * n + r % 2] * LOG2_E;
                 // past the end q, dout, lse and delta are zeros and add nothing
                 p[n][r] = power_of_two(fmaf(p[n][r], scale * LOG2_E, -base));
-                if (diagonal && query + 8 * n + r % 2 < me.row + r / 2 * 8) p[n][r] = 0.0f;
-                ds[n][r] *= p[n][r];
             }
+            if (query < me.top + WARP_ROWS) mask(p, query + me.column, me, -1, 0.0f);
+            VECTOR for (int e = 0; e < PART / 2; e++) ds[e / 4][e % 4] *= p[e / 4][e % 4];
             VECTOR for (int j = 0; j < PART; j += 16) {
                 add_weighted(dv, p + j / 8, tiles.second[stage] + part + j);
                 add_weighted(dk, ds + j / 8, tiles.first[stage] + part + j);

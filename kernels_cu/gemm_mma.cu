@@ -16,43 +16,49 @@
 
 #include "common/gelu.cuh"      // gelu_gate, gelu_slope
 #include "common/gemm_mma.cuh"  // tiles of products
-#include "common/mma.cuh"       // pairs
+#include "common/mma.cuh"       // pairs and quads of bfloat16
 #include "common/quad.cuh"      // quads
 
-__device__ __forceinline__ void store_pair(__nv_bfloat16* to, float x, float y)
+__device__ __forceinline__ void store_quad(__nv_bfloat16* to, float4 q)
 {
-    *reinterpret_cast<unsigned*>(to) = pack_pair(x, y);
+    *reinterpret_cast<uint2*>(to) = pack_quad(q);
 }
 
-__device__ __forceinline__ float2 load_pair(const float* from)
+__device__ __forceinline__ float4 gelu_slopes(uint2 q)
 {
-    return *reinterpret_cast<const float2*>(from);
+    return make_float4(
+        gelu_slope(low_of(q.x)), gelu_slope(high_of(q.x)), gelu_slope(low_of(q.y)),
+        gelu_slope(high_of(q.y)));
 }
 
-// y = x weight^T; store(at, column, x, y) is called for each two neighbours of y, `at` elements
-// from its beginning.
+__device__ __forceinline__ float4 gelu_gates(float4 q)
+{
+    return make_float4(gelu_gate(q.x), gelu_gate(q.y), gelu_gate(q.z), gelu_gate(q.w));
+}
+
+// ---- forward ----
+// y = x weight^T, plus bias unless it is null; store(at, quad) is called for each four neighbours
+// of y, `at` elements from its beginning.
 template <class Store>
 __device__ __forceinline__ void forward(
-    const __nv_bfloat16* x, const __nv_bfloat16* weight, int M, int N, int K, Store store)
+    const __nv_bfloat16* x, const __nv_bfloat16* weight, const float* bias, int M, int N, int K,
+    Store store)
 {
     __shared__ Stages shared;
     Operand a = {x, K, (int)blockIdx.y * TILE_M, M}, b = {weight, K, (int)blockIdx.x * TILE_N, N};
     Sums sums;
-    multiply_tiles<false, false>(sums, shared, a, b, 0, K);
-    for_each_pair(sums, a, b, [&](int row, int column, float x, float y) {
-        store((size_t)row * N + column, column, x, y);
+    multiply_tiles<false, false>(sums, shared, a, b, 0, K, bias);
+    for_each_quad(sums, a, b, [&](int row, int column, float4 quad) {
+        store((size_t)row * N + column, quad);
     });
 }
 
-// ---- forward ----
 // Overwrites y.
 extern "C" __global__ void __launch_bounds__(128) linear_mma_forward(
     __nv_bfloat16* __restrict__ y, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, int M, int N, int K)
 {
-    forward(x, weight, M, N, K, [&](size_t at, int, float s, float t) {
-        store_pair(y + at, s, t);
-    });
+    forward(x, weight, nullptr, M, N, K, [&](size_t at, float4 q) { store_quad(y + at, q); });
 }
 
 // Overwrites y_wide.
@@ -60,8 +66,8 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_wide(
     float* __restrict__ y_wide, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, int M, int N, int K)
 {
-    forward(x, weight, M, N, K, [&](size_t at, int, float s, float t) {
-        *reinterpret_cast<float2*>(y_wide + at) = make_float2(s, t);
+    forward(x, weight, nullptr, M, N, K, [&](size_t at, float4 q) {
+        store_quad(y_wide + at, q, 4);
     });
 }
 
@@ -70,10 +76,7 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_bias(
     __nv_bfloat16* __restrict__ y, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, const float* __restrict__ bias, int M, int N, int K)
 {
-    forward(x, weight, M, N, K, [&](size_t at, int column, float s, float t) {
-        float2 add = load_pair(bias + column);
-        store_pair(y + at, s + add.x, t + add.y);
-    });
+    forward(x, weight, bias, M, N, K, [&](size_t at, float4 q) { store_quad(y + at, q); });
 }
 
 // Overwrites hidden = y, bias added, which backward needs, and active = gelu(hidden), computed
@@ -83,12 +86,9 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_gelu(
     const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ weight,
     const float* __restrict__ bias, int M, int N, int K)
 {
-    forward(x, weight, M, N, K, [&](size_t at, int column, float s, float t) {
-        float2 add = load_pair(bias + column);
-        s += add.x;
-        t += add.y;
-        store_pair(hidden + at, s, t);
-        store_pair(active + at, s * gelu_gate(s), t * gelu_gate(t));
+    forward(x, weight, bias, M, N, K, [&](size_t at, float4 q) {
+        store_quad(hidden + at, q);
+        store_quad(active + at, multiply_quad(q, gelu_gates(q)));
     });
 }
 
@@ -97,12 +97,16 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_residual(
     float* out, const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ weight,
     const float* __restrict__ bias, const float* residual, int M, int N, int K)
 {
-    forward(x, weight, M, N, K, [&](size_t at, int column, float s, float t) {
-        float2 add = load_pair(bias + column), before = load_pair(residual + at);
-        before.x += s + add.x;
-        before.y += t + add.y;
-        *reinterpret_cast<float2*>(out + at) = before;
-    });
+    __shared__ Stages shared;
+    Operand a = {x, K, (int)blockIdx.y * TILE_M, M}, b = {weight, K, (int)blockIdx.x * TILE_N, N};
+    Sums sums;
+    multiply_tiles<false, false>(sums, shared, a, b, 0, K, bias);
+    for_each_quad(
+        sums, a, b,
+        [&](int row, int column) { return load_quad(residual + (size_t)row * N + column, 4); },
+        [&](int row, int column, float4 q, float4 before) {
+            store_quad(out + (size_t)row * N + column, add_quad(before, q), 4);
+        });
 }
 
 // ---- backward ----
@@ -111,19 +115,17 @@ __device__ __forceinline__ int ceil_div(int a, int b)
     return (a + b - 1) / b;
 }
 
-// dx, in blocks along K first; store as in forward.
-template <class Store>
+// dx, in blocks along K first; load and store as for_each_quad calls them.
+template <class Load, class Store>
 __device__ __forceinline__ void backward_input(
     Stages& shared, const __nv_bfloat16* dy, const __nv_bfloat16* weight, int M, int N, int K,
-    int block, Store store)
+    int block, Load load, Store store)
 {
     int across = ceil_div(K, TILE_N);
     Operand a = {dy, N, block / across * TILE_M, M}, b = {weight, K, block % across * TILE_N, K};
     Sums sums;
     multiply_tiles<false, true>(sums, shared, a, b, 0, N);
-    for_each_pair(sums, a, b, [&](int row, int column, float x, float y) {
-        store((size_t)row * K + column, x, y);
-    });
+    for_each_quad(sums, a, b, load, store);
 }
 
 // dweight and dbias of rows split*chunk .. +chunk, in blocks along K first, then along N, then
@@ -139,10 +141,10 @@ __device__ __forceinline__ void backward_weight(
     size_t slab = split * ((size_t)N * K + N);
     bool add_rows = dbias && b.first == 0;
     Sums sums;
-    multiply_tiles<true, true>(sums, shared, a, b, first, end, add_rows && warp_column() == 0);
-    for_each_pair(sums, a, b, [&](int row, int column, float x, float y) {
-        float* to = dweight + slab + (size_t)row * K + column;
-        *reinterpret_cast<float2*>(to) = make_float2(x, y);
+    bool warp_adds = add_rows && warp_column() == 0;
+    multiply_tiles<true, true>(sums, shared, a, b, first, end, nullptr, warp_adds);
+    for_each_quad(sums, a, b, [&](int row, int column, float4 quad) {
+        store_quad(dweight + slab + (size_t)row * K + column, quad, 4);
     });
     if (add_rows) for_each_row(sums, a, [&](int row, float sum) { dbias[slab + row] = sum; });
 }
@@ -165,9 +167,11 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward(
         backward_weight(shared, dweight, dbias, dy, x, M, N, K, chunk, block - input_blocks);
         return;
     }
-    backward_input(shared, dy, weight, M, N, K, block, [&](size_t at, float s, float t) {
-        store_pair(dx + at, s, t);
-    });
+    backward_input(
+        shared, dy, weight, M, N, K, block, [](int, int) { return Nothing(); },
+        [&](int row, int column, float4 q, Nothing) {
+            store_quad(dx + (size_t)row * K + column, q);
+        });
 }
 
 // The same for a layer whose input is x = gelu(hidden): overwrites
@@ -184,10 +188,14 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward_gelu(
         backward_weight(shared, dweight, dbias, dy, x, M, N, K, chunk, block - input_blocks);
         return;
     }
-    backward_input(shared, dy, weight, M, N, K, block, [&](size_t at, float s, float t) {
-        unsigned pair = *reinterpret_cast<const unsigned*>(hidden + at);
-        store_pair(dhidden + at, s * gelu_slope(low_of(pair)), t * gelu_slope(high_of(pair)));
-    });
+    backward_input(
+        shared, dy, weight, M, N, K, block,
+        [&](int row, int column) {
+            return *reinterpret_cast<const uint2*>(hidden + (size_t)row * K + column);
+        },
+        [&](int row, int column, float4 q, uint2 at) {
+            store_quad(dhidden + (size_t)row * K + column, multiply_quad(q, gelu_slopes(at)));
+        });
 }
 
 // dweight[i] = (accumulate ? dweight[i] : 0) + partial[0][i] + partial[1][i] + ...; dbias, unless

@@ -79,14 +79,15 @@ __device__ __forceinline__ void store_rows(
     __nv_bfloat16* to, size_t stride, const float (&sums)[COLUMNS][4], const float (&factors)[2],
     Lane me, int T)
 {
+    int odd = threadIdx.x % 2;
     VECTOR for (int half = 0; half < 2; half++) {
         int row = me.row + 8 * half;
-        if (row >= T) continue;
-        __nv_bfloat16* at = to + row * stride + me.column;
-        VECTOR for (int n = 0; n < COLUMNS; n++) {
-            unsigned pair =
-                pack_pair(sums[n][2 * half] * factors[half], sums[n][2 * half + 1] * factors[half]);
-            *reinterpret_cast<unsigned*>(at + 8 * n) = pair;
+        __nv_bfloat16* at = to + row * stride + 8 * odd + me.column - 2 * odd;
+        VECTOR for (int n = 0; n < COLUMNS; n += 2) {
+            const float *x = &sums[n][2 * half], *y = &sums[n + 1][2 * half];
+            float f = factors[half];
+            float4 quad = joined_quad(x[0] * f, x[1] * f, y[0] * f, y[1] * f);
+            if (row < T) *reinterpret_cast<uint2*>(at + 8 * n) = pack_quad(quad);
         }
     }
 }
@@ -192,6 +193,18 @@ __device__ __forceinline__ void fill_sums(float (&sums)[N][4], float upper, floa
     VECTOR for (int n = 0; n < N; n++) {
         sums[n][0] = sums[n][1] = upper;
         sums[n][2] = sums[n][3] = lower;
+    }
+}
+
+// Puts `value` where a key comes after its query. x: 8N columns, of which the lane's begin at
+// `column`; side 1: the columns are keys, -1: queries.
+template <int N>
+__device__ __forceinline__ void mask(float (&x)[N][4], int column, Lane me, int side, float value)
+{
+    VECTOR for (int n = 0; n < N; n++) {
+        VECTOR for (int r = 0; r < 4; r++) {
+            if (side * (column + 8 * n + r % 2 - me.row - r / 2 * 8) > 0) x[n][r] = value;
+        }
     }
 }
 

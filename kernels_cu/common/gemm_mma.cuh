@@ -118,9 +118,9 @@ __device__ __forceinline__ int warp_column()
     return threadIdx.x / 32 % 2 * (TILE_N / 2);
 }
 
-template <bool TURN_A, bool TURN_B>
+template <bool TURN_A, bool TURN_B, bool ADD_ROWS>
 __device__ __forceinline__ void add_stage(
-    Sums& sums, const __nv_bfloat16* a_tile, const __nv_bfloat16* b_tile, bool add_rows)
+    Sums& sums, const __nv_bfloat16* a_tile, const __nv_bfloat16* b_tile)
 {
     VECTOR for (int k = 0; k < TILE_K; k += 16) {
         unsigned a[A_TILES][4], b[B_TILES / 2][4];
@@ -134,53 +134,84 @@ __device__ __forceinline__ void add_stage(
             VECTOR for (int j = 0; j < B_TILES; j++) {
                 multiply_add(sums.tile[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
             }
-            if (add_rows) multiply_add(sums.rows[i], a[i], ONES, ONES);
+            if (ADD_ROWS) multiply_add(sums.rows[i], a[i], ONES, ONES);
         }
     }
 }
 
-// Overwrites sums with the products over depth k .. k_end, and if add_rows the sums of a's rows.
+__device__ __forceinline__ void start_sums(Sums& sums, const Operand& b, const float* bias)
+{
+    VECTOR for (int j = 0; j < B_TILES; j++) {
+        int column = b.first + warp_column() + 8 * j + threadIdx.x % 4 * 2;
+        float2 add = make_float2(0.0f, 0.0f);
+        if (bias && column < b.end) add = *reinterpret_cast<const float2*>(bias + column);
+        VECTOR for (int i = 0; i < A_TILES; i++) {
+            sums.tile[i][j][0] = sums.tile[i][j][2] = add.x;
+            sums.tile[i][j][1] = sums.tile[i][j][3] = add.y;
+        }
+    }
+    VECTOR for (int e = 0; e < A_TILES * 4; e++) sums.rows[e / 4][e % 4] = 0.0f;
+}
+
+// Overwrites sums with the products over depth k .. k_end, bias [b's rows] added unless it is null,
+// and if add_rows with the sums of a's rows.
 template <bool TURN_A, bool TURN_B>
 __device__ __forceinline__ void multiply_tiles(
     Sums& sums, Stages& shared, const Operand& a, const Operand& b, int k, int k_end,
-    bool add_rows = false)
+    const float* bias = nullptr, bool add_rows = false)
 {
-    VECTOR for (int i = 0; i < A_TILES; i++) {
-        VECTOR for (int r = 0; r < 4; r++) {
-            sums.rows[i][r] = 0.0f;
-            VECTOR for (int j = 0; j < B_TILES; j++) sums.tile[i][j][r] = 0.0f;
-        }
-    }
     VECTOR for (int stage = 0; stage < STAGES - 1; stage++) {
         start_stage<TURN_A, TURN_B>(shared, stage, a, b, k + stage * TILE_K, k_end);
     }
+    start_sums(sums, b, bias);
     for (int stage = 0; k < k_end; k += TILE_K) {
         wait_for_batches<STAGES - 2>();
         __syncthreads();  // all threads' copies have come, and all are done with the stage before
         int before = stage == 0 ? STAGES - 1 : stage - 1;
         start_stage<TURN_A, TURN_B>(shared, before, a, b, k + (STAGES - 1) * TILE_K, k_end);
-        add_stage<TURN_A, TURN_B>(sums, shared.a[stage], shared.b[stage], add_rows);
+        if (add_rows) add_stage<TURN_A, TURN_B, true>(sums, shared.a[stage], shared.b[stage]);
+        else add_stage<TURN_A, TURN_B, false>(sums, shared.a[stage], shared.b[stage]);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
 }
 
-// Calls store(row, column, x, y) for each two neighbours of the tile that lie in the matrix.
-template <class Store>
-__device__ __forceinline__ void for_each_pair(
-    const Sums& sums, const Operand& a, const Operand& b, Store store)
+struct Nothing {};
+
+// For each four neighbours of the tile that lie in the matrix: more = load(row, column), then
+// store(row, column, quad, more). All loads come before the first store, which they may alias: one
+// wait for memory, not one for each quad.
+template <class Load, class Store>
+__device__ __forceinline__ void for_each_quad(
+    const Sums& sums, const Operand& a, const Operand& b, Load load, Store store)
 {
     int lane = threadIdx.x % 32;
-    VECTOR for (int i = 0; i < A_TILES; i++) {
-        VECTOR for (int half = 0; half < 2; half++) {
-            int row = a.first + warp_row() + 16 * i + 8 * half + lane / 4;
-            if (row >= a.end) continue;
-            VECTOR for (int j = 0; j < B_TILES; j++) {
-                int column = b.first + warp_column() + 8 * j + lane % 4 * 2;
-                if (column >= b.end) continue;
-                store(row, column, sums.tile[i][j][2 * half], sums.tile[i][j][2 * half + 1]);
-            }
+    int row = a.first + warp_row() + lane / 4;
+    int column = b.first + warp_column() + lane % 2 * 8 + lane % 4 / 2 * 4;
+    decltype(load(0, 0)) more[A_TILES * 2][B_TILES / 2];
+    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
+        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
+            bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
+            if (exists) more[i][j] = load(row + 8 * i, column + 16 * j);
         }
     }
+    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
+        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
+            const float* x = &sums.tile[i / 2][2 * j][i % 2 * 2];
+            const float* y = &sums.tile[i / 2][2 * j + 1][i % 2 * 2];
+            float4 quad = joined_quad(x[0], x[1], y[0], y[1]);  // by all lanes
+            bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
+            if (exists) store(row + 8 * i, column + 16 * j, quad, more[i][j]);
+        }
+    }
+}
+
+template <class Store>
+__device__ __forceinline__ void for_each_quad(
+    const Sums& sums, const Operand& a, const Operand& b, Store store)
+{
+    for_each_quad(
+        sums, a, b, [](int, int) { return Nothing(); },
+        [&](int row, int column, float4 quad, Nothing) { store(row, column, quad); });
 }
 
 // Calls store(row, sum) for each row of a.

@@ -89,6 +89,22 @@ __device__ __forceinline__ void multiply_add(
 #endif
 }
 
+// Four neighbours of a row out of two D tiles beside each other, of which the lane has x and y: two
+// of its own and two of the lane next to it. Even lanes get columns 2t .. 2t+3 of the first tile,
+// odd ones 2t-2 .. 2t+1 of the second. So rows go to memory by whole sectors.
+__device__ __forceinline__ float4 joined_quad(float x0, float x1, float y0, float y1)
+{
+    bool odd = threadIdx.x % 2 != 0;
+    float first = __shfl_xor_sync(ALL_LANES, odd ? x0 : y0, 1);
+    float second = __shfl_xor_sync(ALL_LANES, odd ? x1 : y1, 1);
+    return odd ? make_float4(first, second, y0, y1) : make_float4(x0, x1, first, second);
+}
+
+__device__ __forceinline__ uint2 pack_quad(float4 q)
+{
+    return make_uint2(pack_pair(q.x, q.y), pack_pair(q.z, q.w));
+}
+
 // Four 8x8 matrices from shared memory. Lane l names row l % 8 of matrix l / 8: 16 bytes at a
 // multiple of 16. m[i] is row g, columns 2t, 2t+1 of matrix i.
 __device__ __forceinline__ void load_matrices(unsigned (&m)[4], SharedAddress row)

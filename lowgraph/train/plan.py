@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
@@ -43,6 +44,16 @@ class Schedule:
     beta1: float = 0.9
     beta2: float = 0.99
     epsilon: float = 1e-8
+
+    def rate(self, step: int) -> float:
+        """The learning rate of step number `step`, from 1 (kernels_cu/control.cu's formula)."""
+        low = self.learning_rate * self.final_share
+        if step <= self.warmup:
+            return self.learning_rate * step / self.warmup
+        if step >= self.steps:
+            return low
+        progress = (step - self.warmup) / (self.steps - self.warmup)
+        return low + (self.learning_rate - low) * (1.0 + math.cos(math.pi * progress)) / 2
 
     def control_block(self, step: int) -> npt.NDArray[np.uint8]:
         """The control block, as bytes, with `step` steps done."""

@@ -16,6 +16,16 @@ extern "C" __global__ void fragment_product(
     for (int r = 0; r < 4; r++) d[4 * lane + r] = sum[r];
 }
 
+// quads [32,4] = what each lane gets of x [32,4]: two neighbours of each of two tiles. Launch: one
+// warp.
+extern "C" __global__ void quads_of_fragments(float* quads, unsigned* packed, const float* x)
+{
+    const float* own = x + 4 * threadIdx.x;
+    float4 quad = joined_quad(own[0], own[1], own[2], own[3]);
+    reinterpret_cast<float4*>(quads)[threadIdx.x] = quad;
+    reinterpret_cast<uint2*>(packed)[threadIdx.x] = pack_quad(quad);
+}
+
 // plain, turned [32,4]: what each lane gets of the matrices whose rows start at memory[rows[lane]].
 // memory: 1024 numbers. Launch: one warp.
 extern "C" __global__ void fragments_of_memory(

@@ -75,6 +75,21 @@ def test_matrices_of_shared_memory(rig: Rig, seed: int) -> None:
     np.testing.assert_array_equal(rig.get(turned), want)
 
 
+def test_quads_of_two_tiles(rig: Rig) -> None:
+    tiles = np.random.default_rng(0).normal(size=(2, 8, 8)).astype(np.float32)
+    own = np.stack([tiles[i // 2, G, 2 * T + i % 2] for i in range(4)], axis=1)
+    quads, packed = rig.empty((32, 4)), rig.empty((32, 2), np.uint32)
+
+    kernel = rig.library.kernel(KERNELS, "quads_of_fragments")
+    kernel(rig.stream, 1, 32, quads, packed, rig.put(own))
+
+    rows = tiles.transpose(1, 0, 2).reshape(8, 4, 4)  # of each row, the quads of both tiles
+    want = rows[G, T % 2 * 2 + T // 2]
+    np.testing.assert_array_equal(rig.get(quads), want)
+    bits = BFLOAT16.bits(want).astype(np.uint32)
+    np.testing.assert_array_equal(rig.get(packed), bits[:, ::2] | bits[:, 1::2] << 16)
+
+
 @pytest.mark.parametrize("tiles", [1, 2, 3, 33])
 def test_copies_under_way(rig: Rig, tiles: int) -> None:
     rng = np.random.default_rng(tiles)

@@ -117,6 +117,7 @@ LINEAR = ModelEntry(
     specs=specs,
     initial_values=initial_values,
     data="series",
+    about="logistic regression",
 )
 
 

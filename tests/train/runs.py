@@ -14,7 +14,6 @@ import numpy as np
 from lowgraph.driver import Device
 from lowgraph.models import CharLMConfig
 from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
-from lowgraph.models.parameters import parameter_specs
 from lowgraph.models.registry import find_model
 from lowgraph.train.checkpoint import Checkpoint, Cursor
 from lowgraph.train.config import TrainConfig
@@ -90,14 +89,17 @@ def trained(device: Device, data: Dataset, plan: Plan, **flags: Any) -> Trainer:
     return trainer
 
 
-def filled_checkpoint(step: int, shape: CharLMConfig = SHAPE) -> Checkpoint:
+def filled_checkpoint(
+    step: int, shape: CharLMConfig | None = None, model: str = "charlm"
+) -> Checkpoint:
     """One whose tensors say which step they are of: each element is `step` + 0, 1/4 or 1/2."""
-    plan = replace(micro_plan(), shape=shape)
+    plan = micro_plan(model)
+    plan = plan if shape is None else replace(plan, shape=shape)
     groups = {}
     for number, group in enumerate(("parameters", "moment1", "moment2")):
         value = np.float32(step + number / 4)
         groups[group] = {
-            spec.name: np.full(spec.shape, value) for spec in parameter_specs(plan.shape)
+            spec.name: np.full(spec.shape, value) for spec in find_model(model).specs(plan.shape)
         }
     cursor = Cursor(step, plan.schedule.seed, "ab" * 32, 2000)
     return Checkpoint(plan, snapshot(TrainConfig(), plan.values()), cursor, **groups)
