@@ -81,16 +81,18 @@ def test_bf16_is_as_near_as_autocast(make: Make, case: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_tf32_lies_between(make: Make, case: str, seed: int) -> None:
-    """Three bits more than bfloat16 are a factor of 8; a GPU may round less well than to nearest.
-    It does round: float32 is much nearer."""
+    """Three bits more than bfloat16 are a factor of 8; a GPU may round less well, or not at all.
+    gemm.cu does round: float32 is much nearer."""
     config, batch = CASES[case]
     data = batch_of(config, batch, seed + 1)
     _, double = oracle(config, seed, data, torch.float64)
+    benches = {precision: make(config, seed, precision) for precision in Precision}
     off = {
-        precision: distances(make(config, seed, precision).gradients(*data)[1], double)[""]
-        for precision in Precision
+        precision: distances(bench.gradients(*data)[1], double)[""]
+        for precision, bench in benches.items()
     }
-    assert 20 * off[FP32] < off[TF32] < off[BF16] / 2
+    rounds = benches[TF32].blas.backend == "kernel"
+    assert (20 * off[FP32] if rounds else 0) < off[TF32] < off[BF16] / 2
 
 
 @pytest.mark.parametrize("precision", [TF32, BF16])
@@ -103,4 +105,5 @@ def test_fifty_steps_follow_float32(make: Make, case: str, precision: Precision)
     wanted = np.array(make(config, 3, FP32).train(batches, schedule))
     found = np.array(make(config, 3, precision).train(batches, schedule))
     assert wanted[-1] < 0.8 * wanted[0]
-    assert 0 < np.abs(found - wanted).max() <= 4 * ROUNDOFF[precision] * wanted[0]
+    assert np.abs(found - wanted).max() <= 4 * ROUNDOFF[precision] * wanted[0]
+    assert precision is TF32 or (found != wanted).any(), "it is float32 after all"
