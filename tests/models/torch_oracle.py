@@ -44,7 +44,7 @@ def load(module: nn.Module, state: Mapping[str, Array], dtype: Any) -> nn.Module
 def tensor(values: Array, dtype: Any) -> torch.Tensor:
     """Tokens as PyTorch wants them, other values in a dtype."""
     found = torch.from_numpy(values)
-    return found.to(torch.int64 if values.dtype.kind == "i" else dtype)
+    return found.to(torch.int64 if values.dtype.kind in "iu" else dtype)
 
 
 def gradients(module: nn.Module, batch: Batch, dtype: Any) -> Gradients:
