@@ -54,7 +54,7 @@ other_bindings() {  # the folder $OTHER_BINDINGS holds another cuda-bindings; ou
     PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" -c \
         'import importlib.metadata as m; print("cuda-bindings", m.version("cuda-bindings"))'
     PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" -m pytest -q -m "gpu or both" --device cuda \
-        tests/driver tests/kernel_library tests/capture tests/ops
+        tests/driver tests/kernel_library tests/capture tests/ops tests/optim
     PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" examples/train_small.py --device cuda \
         --steps 200 --json "$results/train_small_other_bindings.json"
 }
@@ -82,7 +82,7 @@ part "agreement of runs and devices" "$python" tools/agreement.py "$results/agre
 part "numbers of kernels" "$python" tools/kernel_difference.py run --device cuda "$results/kernels.npz"
 [ "$bugs" = no ] || part "compute-sanitizer" "$python" tools/sanitizer_table.py \
     "$results/seeded_bugs_sanitizer.json" --seconds 260 --clean --jobs 14
-for name in step_overhead update_costs journal_cost; do
+for name in step_overhead update_costs journal_cost optimizer_costs; do
     [ "$bench" = no ] || part "$name" "$python" "benchmarks/$name.py" --device cuda \
         --json "$results/$name.json"
 done

@@ -33,6 +33,6 @@ def run(given: argparse.Namespace) -> None:
     # Here, so that `info`, which people run when something is missing, does not load the trainer.
     from lowgraph.train import verify
 
-    names = ("device", "model", "preset", "steps", "seed", "data", "json")
+    names = ("device", "model", "preset", "precision", "steps", "seed", "data", "json")
     config = TrainConfig(**{name: getattr(given, name) for name in names})
     verify.run(config, lambda text: print(text, flush=True))

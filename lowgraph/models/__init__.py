@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from lowgraph.models.charlm import CharLM
+from lowgraph.models.mamba2 import Mamba2
+from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
+from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.models.presets import PRESETS, CharLMConfig, Preset
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS, ModelEntry, find_model, find_preset
 
@@ -12,6 +15,10 @@ __all__ = [
     "PRESETS",
     "CharLM",
     "CharLMConfig",
+    "Mamba2",
+    "Mamba2Config",
+    "Mamba2LM",
+    "Mamba2LMConfig",
     "ModelEntry",
     "Preset",
     "find_model",

@@ -47,7 +47,7 @@ class ControlBlock:
         name: str = "control block",
         **settings: Any,
     ) -> None:
-        """Take 96 bytes of the pool and enqueue the block. stream: the one the step runs on."""
+        """Take 128 bytes of the pool and enqueue the block. stream: the one the step runs on."""
         block = new_control(**settings)
         self.name = name
         self.settings: dict[str, Any] = {

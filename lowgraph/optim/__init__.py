@@ -1,7 +1,9 @@
-"""Optimizers that update a model's arenas in place."""
+"""What becomes of a step's gradients: their sum over micro-batches, their norm, the update."""
 
 from __future__ import annotations
 
+from lowgraph.optim.accumulation import Accumulation
 from lowgraph.optim.adamw import AdamW
+from lowgraph.optim.grad_norm import GradientNorm
 
-__all__ = ["AdamW"]
+__all__ = ["Accumulation", "AdamW", "GradientNorm"]

@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS
-from lowgraph.train.config import ONE_BATCH, TrainConfig
+from lowgraph.precision import Precision
+from lowgraph.train.config import DEFAULT_PRECISION, ONE_BATCH, TrainConfig
 
 __all__ = ["OneLineParser", "add_data", "add_model", "non_empty_path", "parse"]
 
@@ -39,7 +40,7 @@ def non_empty_path(text: str) -> Path:
 
 
 def add_model(group: argparse._ActionsContainer) -> None:
-    """Add --model and --preset, with the names that the registry has."""
+    """Add --model and --preset, with the names that the registry has, and --precision."""
     about = "; ".join(f"{name}: {entry.about}" for name, entry in MODELS.items())
     group.add_argument("--model", metavar="M", help=f"{about} (default: {DEFAULT_MODEL})")
     sizes = "; ".join(
@@ -48,6 +49,12 @@ def add_model(group: argparse._ActionsContainer) -> None:
         for name, entry in MODELS.items()
     )
     group.add_argument("--preset", metavar="P", help=f"size of the model; of {sizes}")
+    group.add_argument(
+        "--precision",
+        metavar="P",
+        help=f"of matrix products: {', '.join(map(str, Precision))} (default: {DEFAULT_PRECISION}; "
+        "parameters and sums are float32 in each)",
+    )
 
 
 def add_data(group: argparse._ActionsContainer) -> None:
@@ -90,7 +97,9 @@ def _build() -> argparse.ArgumentParser:
     )
     _add_run(parser.add_argument_group("the run"))
     _add_optimizer(parser.add_argument_group("the optimizer (AdamW)"))
-    _add_outputs(parser.add_argument_group("what comes out"))
+    outputs = parser.add_argument_group("what comes out")
+    _add_outputs(outputs)
+    _add_looks(outputs)
     return parser
 
 
@@ -116,6 +125,12 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         type=non_empty_path,
         metavar="DIR",
         help="go on from the newest checkpoint in this folder, or from this file",
+    )
+    group.add_argument(
+        "--weights",
+        type=non_empty_path,
+        metavar="DIR",
+        help="begin with the weights of this Hugging Face folder (GPT-2 or Mamba-2)",
     )
 
 
@@ -190,4 +205,24 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         default=0,
         metavar="N",
         help="and every N steps on the way (default: 0, at the end only)",
+    )
+    group.add_argument(
+        "--export",
+        type=non_empty_path,
+        metavar="DIR",
+        help="write the weights to this new folder at the end, as transformers reads them",
+    )
+
+
+def _add_looks(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--log",
+        type=non_empty_path,
+        metavar="F.csv|DIR",
+        help="add the figures of each progress line to a CSV file, or to a folder of TensorBoard's",
+    )
+    group.add_argument(
+        "--timers",
+        action="store_true",
+        help="time the stages of the step on the device, in the graph too; waits once a line",
     )

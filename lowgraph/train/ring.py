@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowgraph.errors import LowgraphError
 from lowgraph.memory import PersistentPool
-from lowgraph.ops.loss_ring import RECORD_DTYPE, clear_ring, read_ring
+from lowgraph.ops.loss_ring import RECORD_DTYPE, LossRecord, clear_ring, read_ring
 
 __all__ = ["MappedRing"]
 
@@ -25,18 +25,18 @@ class MappedRing:
         self.device_address = memory.device_address
         clear_ring(self._records)
 
-    def read(self, first: int, count: int) -> list[float]:
-        """Losses of the `count` steps after step number `first`; they must be done.
+    def read(self, first: int, count: int) -> list[LossRecord]:
+        """Records of the `count` steps after step number `first`; they must be done.
 
         Raises LowgraphError when a record is not there: its step wrote none, or it was overrun.
         """
-        losses = []
+        records = []
         for step in range(first + 1, first + count + 1):
             record = read_ring(self._records, step)
             if record is None:
                 raise LowgraphError(
-                    f"the loss of step {step} is not in the ring of {self.slots}: the step did not "
-                    "write it, or more steps were issued than the ring holds"
+                    f"the record of step {step} is not in the ring of {self.slots}: the step did "
+                    "not write it, or more steps were issued than the ring holds"
                 )
-            losses.append(record.loss)
-        return losses
+            records.append(record)
+        return records

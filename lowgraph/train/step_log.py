@@ -1,6 +1,6 @@
-"""Losses and times of steps, read at the log cadence without draining the stream.
+"""Losses, gradient norms and times of steps, read at the log cadence without draining the stream.
 
-The device writes each step's loss into a ring in mapped pinned memory. At the end of a lap (the
+The device writes each step's record into a ring in mapped pinned memory. At the end of a lap (the
 steps between two progress lines) an event is recorded; a lap is read when the *next* one has been
 issued, so that the device always has work while the host waits. A ring of two laps therefore never
 loses an entry: at most two laps of steps are unread when the host waits.
@@ -13,23 +13,32 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lowgraph.driver import event
+from lowgraph.ops.loss_ring import LossRecord
 
 __all__ = ["Lap", "MeanTime", "Ring", "StepLog"]
 
 
 class Ring(Protocol):
-    """Where the losses lie."""
+    """Where the records lie."""
 
-    def read(self, first: int, count: int) -> list[float]:
-        """Losses of `count` steps, the first of them number `first` (from 0)."""
+    def read(self, first: int, count: int) -> list[LossRecord]:
+        """Records of the `count` steps after step number `first`."""
 
 
 @dataclass(frozen=True)
 class Lap:
-    """The steps after `first` steps were done, and the milliseconds each took on the device."""
+    """The steps after `first` steps were done, and what each left behind.
+
+    Attributes
+    ----------
+    losses: nats. norms: global norm of the gradients before clipping. masked: elements of the
+        gradients that were not finite. ms: milliseconds a step took on the device, their mean.
+    """
 
     first: int
     losses: list[float]
+    norms: list[float]
+    masked: list[int]
     ms: float
 
     @property
@@ -115,7 +124,9 @@ class StepLog:
         steps = end.step - start.step
         ms = event.elapsed_ms(start.event, end.event) / steps
         self._spare.append(start.event)
-        return Lap(start.step, self._ring.read(start.step, steps), ms)
+        records = self._ring.read(start.step, steps)
+        losses, norms = [r.loss for r in records], [r.norm for r in records]
+        return Lap(start.step, losses, norms, [r.masked for r in records], ms)
 
     def _forget(self) -> None:
         while self._marks:

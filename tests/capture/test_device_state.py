@@ -157,7 +157,7 @@ class Scheduled:
     def __init__(self, rig: Rig, micro: Micro) -> None:
         self.control = ControlBlock(pool=micro.pool, library=rig.library, stream=rig.stream,
                                     total_steps=1000, lr_max=1.0, lr_min=1.0)  # fmt: skip
-        self.blocks: list[Slice] = [micro.pool.take(f"log {n}", 96, np.uint8) for n in range(40)]
+        self.blocks: list[Slice] = [micro.pool.take(f"log {n}", 128, np.uint8) for n in range(40)]
         self.micro = micro
         self.busy = rig.library.kernel(SOURCE, "busy")
         self.step = micro.step(body=self.body)
@@ -188,7 +188,7 @@ def test_set_between_replays_is_without_a_race(rig: Rig, scheduled: Scheduled) -
         control.set(lr_max=float(number + 2), lr_min=float(number + 2))
         step()
         was_behind |= not driver.stream.is_done(rig.stream)
-        driver.memory.copy_dtod_async(block.address, control.address, 96, rig.stream)
+        driver.memory.copy_dtod_async(block.address, control.address, block.nbytes, rig.stream)
     blocks = [download(block, rig.stream).view(CONTROL_DTYPE)[0] for block in scheduled.blocks]
     assert was_behind, "the host was to be ahead of the device: the test showed nothing"
     assert [float(block["lr"]) for block in blocks] == [float(n + 2) for n in range(40)]

@@ -13,7 +13,8 @@ from lowgraph.driver import stream as driver_stream
 from lowgraph.memory import PersistentPool, Slice, download, upload
 from lowgraph.models import CharLM
 from lowgraph.models.model import save_arena
-from lowgraph.optim import AdamW
+from lowgraph.optim import AdamW, GradientNorm
+from lowgraph.precision import Precision
 from lowgraph.train.plan import Schedule
 from tests.support.rig import Rig
 
@@ -26,12 +27,24 @@ Weights = dict[str, npt.NDArray[np.float32]]
 class Bench:
     """Pool, GEMM, model and optimizer for one configuration."""
 
-    def __init__(self, rig: Rig, config: Any, weights: Weights, model_class: Any = CharLM) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        config: Any,
+        weights: Weights,
+        model_class: Any = CharLM,
+        precision: Precision = Precision.FP32,
+    ) -> None:
         self.rig = rig
         self.pool = PersistentPool(rig.device)
         self.blas = Blas(rig.device, rig.library, rig.stream, self.pool)
         self.model = model_class(
-            config, library=rig.library, blas=self.blas, pool=self.pool, stream=rig.stream
+            config,
+            library=rig.library,
+            blas=self.blas,
+            pool=self.pool,
+            stream=rig.stream,
+            precision=precision,
         )
         self.model.load_state(weights, rig.stream)
         self.optimizer = AdamW(
@@ -40,7 +53,9 @@ class Bench:
             self.model.gradients,
             self.model.decayed_elements,
             rig.stream,
+            shadow=self.model.shadow,
         )
+        self.norm = GradientNorm(rig.library, self.pool, self.model.gradients.elements, rig.stream)
         self.clock = ops.Control(rig.library)
 
     def put(self, name: str, values: Array) -> Slice:
@@ -70,7 +85,8 @@ class Bench:
             with self.pool.eager_pass("step"):
                 self.clock.advance(self.rig.stream, control)
                 loss = self.pass_over(self.put("tokens", tokens), self.put("targets", targets))
-                self.optimizer.step(self.rig.stream, control)
+                self.norm.measure(self.rig.stream, self.model.gradients, control)
+                self.optimizer.step(self.rig.stream, control, self.norm.stats)
                 losses.append(float(download(loss, self.rig.stream)[0]))
         self.pool.give_back(control)
         return losses

@@ -13,6 +13,9 @@ from torch import nn
 
 __all__ = ["AdamWSettings", "Gradients", "gradients", "load", "tensor", "train"]
 
+# The matrices are small: a second thread costs far more than it gives, most of all on busy cores.
+torch.set_num_threads(1)
+
 Array = npt.NDArray[Any]
 Batch = tuple[Array, Array]
 
@@ -44,7 +47,7 @@ def load(module: nn.Module, state: Mapping[str, Array], dtype: Any) -> nn.Module
 def tensor(values: Array, dtype: Any) -> torch.Tensor:
     """Tokens as PyTorch wants them, other values in a dtype."""
     found = torch.from_numpy(values)
-    return found.to(torch.int64 if values.dtype.kind in "iu" else dtype)
+    return found.to(dtype if values.dtype.kind == "f" else torch.int64)
 
 
 def gradients(module: nn.Module, batch: Batch, dtype: Any) -> Gradients:

@@ -42,6 +42,10 @@ def test_set_changes_settings_and_leaves_the_state(rig: Rig, control: ControlBlo
     control.advance(rig.stream)
     assert (control.read()["lr"], control.read()["step"]) == (2.0, 6)
     assert control.settings["lr_max"] == 2.0
+    control.set(schedule="linear", clip_norm=0.5, ema_decay=0.75, ema_warmup=True)
+    now = control.read()
+    names = ("schedule", "clip_norm", "ema_decay", "ema_warmup", "lr_max", "step")
+    assert [now[name] for name in names] == ["linear", 0.5, 0.75, True, 2.0, 6]
 
 
 def test_set_is_in_stream_order_and_loses_no_write(rig: Rig, control: ControlBlock) -> None:
@@ -64,6 +68,8 @@ def test_what_cannot_be_set_is_refused_and_writes_nothing(rig: Rig, control: Con
     before = control.read()
     with pytest.raises(ConfigError, match="step cannot be set; the host sets total_steps"):
         control.set(step=1)
+    with pytest.raises(ConfigError, match="cosine or linear or constant"):
+        control.set(schedule="step")
     with pytest.raises(ConfigError, match="lr_min"):
         control.set(lr_min=9.0)
     with counters.scope() as counts, pytest.raises(ConfigError):

@@ -11,6 +11,7 @@ import pytest
 from lowgraph import ops
 from lowgraph.driver import gate
 from lowgraph.ops.control import control_bytes, new_control
+from lowgraph.ops.grad_norm import new_stats, stats_bytes
 from lowgraph.ops.random_state import Draws
 from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
 from tests.support.rig import Rig
@@ -89,14 +90,19 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     lib, s = rig.library, rig.stream
     control = rig.put(control_bytes(new_control(total_steps=9, lr_max=1.0)))
     corpus = rig.put(np.zeros(CORPUS, np.uint8))
-    tokens, targets, flat, ring = f.ints(B, T), f.ints(B, T), f(40), f(16)
+    tokens, targets, flat, row, ring = f.ints(B, T), f.ints(B, T), f(40), f(1), f(32)
     places, cursor = rig.put(np.array([3], np.int64)), rig.put(np.zeros(1, np.int64))
     batch, adamw = ops.BatchGather(lib), ops.AdamW(lib)
     staged, evaluation = ops.StagedCopy(lib), ops.EvaluationRecord(lib)
     advance, loss_ring, fill = ops.Control(lib), ops.LossRing(lib), ops.Fill(lib)
+    accumulate, norm = ops.Accumulate(lib), ops.GradientNorm(lib)
+    full = ops.AdamW(lib, ema=True, shadow=True)
+    stats, partial = rig.put(stats_bytes(new_stats())), rig.put(np.zeros((1, 2)))
+    half, cast = rig.put(np.zeros(40, np.uint16)), ops.Cast(lib)
     dropout, saved = ops.Dropout(lib), rig.put(np.zeros(2, np.uint64))
     draws = Draws(rig.put(np.zeros(2, np.uint64)).address)
     return {
+        "cast": (lambda: cast.forward(s, half, flat, 40), 1),
         "control": (lambda: advance.advance(s, control), 1),
         "batch random": (
             lambda: batch.random(s, tokens, targets, corpus, control, CORPUS, B, T),
@@ -108,8 +114,20 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "staged copy": (lambda: staged.forward(s, flat, ring, cursor, 4, 4), 1),
         "evaluation record": (lambda: evaluation.write(s, flat, cursor, ring, 40), 1),
-        "adamw": (lambda: adamw.step(s, flat, flat, flat, flat, control, 10, 40), 1),
-        "loss ring": (lambda: loss_ring.write(s, ring, flat, control, 4), 1),
+        "adamw": (lambda: adamw.step(s, flat, flat, flat, flat, stats, control, 10, 40), 1),
+        "adamw with all": (
+            lambda: full.step(
+                s, flat, flat, flat, flat, stats, control, 10, 40, ema=flat, shadow=half
+            ),
+            1,
+        ),
+        "adamw refresh": (lambda: full.refresh(s, half, flat, 40), 1),
+        "gradient norm": (lambda: norm.measure(s, stats, partial, flat, control, 40), 2),
+        "accumulate": (
+            lambda: accumulate.add(s, flat, row, flat, row, 0.5, 40, overwrite=False),
+            1,
+        ),
+        "loss ring": (lambda: loss_ring.write(s, ring, flat, stats, control, 4), 1),
         "dropout forward": (
             lambda: dropout.forward(s, flat, saved, flat, draws, 0.5, 40),
             1,
@@ -162,6 +180,53 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     }
 
 
+def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return the launchers of tensor-core kernels, alike."""
+    lib, s, length = rig.library, rig.stream, 257  # past what one backward kernel takes
+
+    def narrow(*shape: int) -> Any:
+        return rig.put(np.zeros(shape, np.uint16))
+
+    attention = ops.FlashAttention(lib, 16)
+    packed, out, lse = narrow(257, 96), narrow(257, 32), f(1, HEADS, 257)
+    linear, long = ops.FusedLinear(lib, ROWS, C, 16), ops.FusedLinear(lib, 300, C, 16)
+    x, y, weight = narrow(300, C), narrow(300, 16), narrow(16, C)
+    wide, bias, dweight, room = f(300, 16), f(16), f(16, C), f(*long.workspace_shape())
+    sums = (dweight, bias, room)
+    return {
+        "flashattention forward": (
+            lambda: attention.forward(s, out, lse, packed, 1, HEADS, length),
+            1,
+        ),
+        "flashattention backward": (
+            lambda: attention.backward(s, packed, lse, out, packed, out, lse, 1, HEADS, 256),
+            1,
+        ),
+        "flashattention backward, long": (
+            lambda: attention.backward(s, packed, lse, out, packed, out, lse, 1, HEADS, length),
+            2,
+        ),
+        "fusedlinear forward": (lambda: linear.forward(s, y, x, weight), 1),
+        "fusedlinear wide": (lambda: linear.forward_wide(s, wide, x, weight), 1),
+        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, bias), 1),
+        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, bias), 1),
+        "fusedlinear residual": (
+            lambda: linear.forward_residual(s, wide, x, weight, bias, wide),
+            1,
+        ),
+        "fusedlinear backward": (lambda: linear.backward(s, x, *sums, y, x, weight), 1),
+        "fusedlinear backward gelu": (
+            lambda: linear.backward_gelu(s, x, *sums, y, x, weight, x),
+            1,
+        ),
+        "fusedlinear backward, added": (
+            lambda: linear.backward(s, x, *sums, y, x, weight, accumulate=True),
+            2,
+        ),
+        "fusedlinear backward, long": (lambda: long.backward(s, x, *sums, y, x, weight), 2),
+    }
+
+
 @pytest.fixture
 def seen() -> Iterator[list[str]]:
     """Names of the driver calls made through the gate, once `gate.observer` is set to it."""
@@ -170,7 +235,7 @@ def seen() -> Iterator[list[str]]:
     gate.observer = None
 
 
-@pytest.mark.parametrize("make", [model_calls, run_calls, mamba_calls])
+@pytest.mark.parametrize("make", [model_calls, run_calls, mamba_calls, tensor_core_calls])
 def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
     """No allocation, copy or sync: any other driver call would break or slow a captured step."""
     for name, (call, launches) in make(rig, Buffers(rig)).items():
@@ -184,10 +249,12 @@ def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
 
 def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     f = Buffers(rig)
-    tested = " ".join([*model_calls(rig, f), *run_calls(rig, f), *mamba_calls(rig, f)])
+    makers = (model_calls, run_calls, mamba_calls, tensor_core_calls)
+    tested = " ".join(name for make in makers for name in make(rig, f))
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
     words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
+    words |= {"GradientNorm": "gradient norm"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
     words |= {"RmsNorm": "rms", "GatedUpdate": "update"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers

@@ -61,8 +61,8 @@ def attention_forward(qkv: Array, heads: int) -> tuple[Array, Array]:
     return out, lse
 
 
-def attention_backward(dout: Array, qkv: Array, heads: int) -> Array:
-    """Return dqkv [B,T,3C]."""
+def attention_backward(dout: Array, qkv: Array, heads: int, out: Array | None = None) -> Array:
+    """Return dqkv [B,T,3C]. out: rounded, as backward may be given it; else it is exact."""
     dqkv = np.zeros_like(qkv)
     channels = qkv.shape[2] // 3
     for b in range(qkv.shape[0]):
@@ -72,7 +72,10 @@ def attention_backward(dout: Array, qkv: Array, heads: int) -> Array:
             weights, _ = _causal_softmax(q @ k.T * scale)
             g = dout[b][:, columns]
             dweights = g @ v.T
-            ds = weights * (dweights - (dweights * weights).sum(axis=1, keepdims=True)) * scale
+            delta = (dweights * weights).sum(axis=1, keepdims=True)
+            if out is not None:
+                delta = (g * out[b][:, columns]).sum(axis=1, keepdims=True)
+            ds = weights * (dweights - delta) * scale
             for part, gradient in enumerate((ds @ k, ds.T @ q, weights.T @ g)):
                 first = part * channels + columns.start
                 dqkv[b][:, first : first + q.shape[1]] = gradient
@@ -127,15 +130,38 @@ def embedding_backward(dx: Array, tokens: Array, vocabulary: int) -> tuple[Array
 
 
 def learning_rate(
-    step: int, total_steps: int, warmup_steps: int, lr_max: float, lr_min: float
+    step: int,
+    total_steps: int,
+    warmup_steps: int,
+    lr_max: float,
+    lr_min: float,
+    schedule: str = "cosine",
 ) -> float:
-    """Return the scheduled rate of step 1, 2, ...: linear warm-up, half a cosine, then lr_min."""
+    """Return the rate of step 1, 2, ...: linear warm-up, the schedule, and then where it ends."""
     if step <= warmup_steps:
         return lr_max * step / warmup_steps
+    if schedule == "constant":
+        return lr_max
     if step >= total_steps:
         return lr_min
     progress = (step - warmup_steps) / (total_steps - warmup_steps)
+    if schedule == "linear":
+        return lr_max + (lr_min - lr_max) * progress
     return lr_min + (lr_max - lr_min) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def gradient_norm(grad: Array, clip_norm: float) -> tuple[float, float, int]:
+    """Return norm, clip coefficient and masked elements, one element at a time."""
+    finite = [x for x in grad.tolist() if math.isfinite(x)]
+    norm = math.sqrt(math.fsum(x * x for x in finite))
+    coefficient = min(1.0, clip_norm / (norm + 1e-6)) if clip_norm else 1.0
+    return norm, coefficient, grad.size - len(finite)
+
+
+def moving_average(ema: Array, param: Array, decay: float, step: int, *, warmup: bool) -> Array:
+    """Return the average of the weights after step 1, 2, ..., whose parameters are `param`."""
+    keep = min(decay, (1 + step) / (10 + step)) if warmup else decay
+    return keep * ema + (1 - keep) * param
 
 
 def adamw(

@@ -42,6 +42,7 @@ from lowgraph.train.config import ONE_BATCH, TrainConfig
         (["--data", ""], "argument --data: the path is empty"),
         (["--json", "a.png", "--plot", "./a.png"], "must be different paths"),
         (["--data", "text", "--json", "text"], "must be different paths"),
+        (["--log", "a.csv", "--json", "./a.csv"], "must be different paths"),
         (["--checkpoint", "out", "--json", "out"], "must be different paths"),
         (["--resume", "f", "--plot", "f"], "and --resume must be different paths"),
         (["--steps", "5", "--warmup", "6"], "--warmup 6 is longer than the run of 5 steps"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lowgraph.ops.loss_ring import LossRecord
 from lowgraph.train import step_log
 from lowgraph.train.step_log import Lap, MeanTime, StepLog
 
@@ -40,8 +41,11 @@ class FakeEvents:
 
 
 class FakeRing:
-    def read(self, first: int, count: int) -> list[float]:
-        return [float(step) for step in range(first + 1, first + count + 1)]
+    """Of step n: loss n, norm 10 n, n masked."""
+
+    def read(self, first: int, count: int) -> list[LossRecord]:
+        steps = range(first + 1, first + count + 1)
+        return [LossRecord(n, float(n), 0.5, 10.0 * n, n) for n in steps]
 
 
 @pytest.fixture
@@ -57,8 +61,10 @@ def test_a_lap_is_read_when_the_next_one_is_issued(events: FakeEvents) -> None:
     log.begin(0)
     assert log.lap(2) is None
     assert not events.waits
-    assert log.lap(6) == Lap(first=0, losses=[1.0, 2.0], ms=6.0)
-    assert log.finish() == [Lap(first=2, losses=[3.0, 4.0, 5.0, 6.0], ms=3.0)]
+    assert log.lap(6) == Lap(first=0, losses=[1.0, 2.0], norms=[10.0, 20.0], masked=[1, 2], ms=6.0)
+    assert [(lap.losses, lap.norms, lap.masked, lap.ms) for lap in log.finish()] == [
+        ([3.0, 4.0, 5.0, 6.0], [30.0, 40.0, 50.0, 60.0], [3, 4, 5, 6], 3.0)
+    ]
     assert log.finish() == []
     log.close()
     log.close()
@@ -89,7 +95,7 @@ def test_a_pause_is_not_part_of_a_lap(events: FakeEvents) -> None:
     events.clock += 100
     log.begin(1)
     log.lap(2)
-    assert log.finish() == [Lap(first=1, losses=[2.0], ms=12.0)]
+    assert log.finish() == [Lap(first=1, losses=[2.0], norms=[20.0], masked=[2], ms=12.0)]
     log.close()
 
 

@@ -31,8 +31,8 @@ MAMBA = (
     Bug(
         name="ssd_scores_whole_chunks",
         file="ssd.cu", kernel="ssd_scores", kind="out-of-bounds", scenario="ssd",
-        old="load_tile(c + origin, N, t, rows, n, valid);",
-        new="load_tile(c + origin, N, t, CHUNK, n, valid);",
+        old="load_tile(c + origin, bc_row, t, rows, n, valid);",
+        new="load_tile(c + origin, bc_row, t, CHUNK, n, valid);",
         through=("load_tile", "load_quad"),
         why="The last chunk has 13 steps: rows of the next sequence are read, or past the end.",
     ),
@@ -66,5 +66,22 @@ MAMBA = (
             "for (int t = r; t < rows; t++) da += w.cross[t][r] + w.entered[t];",
             "for (int s = 0; s < r; s++) da += w.left[s];"),
         why="A step's gradient reads the sums of other steps with no barrier after their writes.",
+    ),
+    Bug(
+        name="rms_norm_no_barrier",
+        file="rms_norm.cu", kernel="rms_norm_forward", kind="shared-race", scenario="rms_norm",
+        old="    squares[me.slot][me.lane] = square;\n    __syncthreads();\n",
+        new="    squares[me.slot][me.lane] = square;\n",
+        at=("squares[me.slot][me.lane] = square;",
+            "for (int l = 0; l < ROW_LANES; l++) total += squares[me.slot][l];"),
+        why="The lanes of a row read one another's sums with no barrier in between.",
+    ),
+    Bug(
+        name="gated_update_one_row_more",
+        file="gated_update.cu", kernel="gated_update_forward", kind="out-of-bounds",
+        scenario="gated_update",
+        old="at.valid = row < rows ?", new="at.valid = row <= rows ?",
+        at=("float4 s = add_quad(load_quad(gate, at.valid)",), through=("load_quad",),
+        why="The threads behind the last row read and write one that does not exist.",
     ),
 )  # fmt: skip

@@ -48,7 +48,7 @@ UNWRITTEN = (
         name="gemm_added_to_nothing",
         file="gemm.cu", kernel="gemm_nn", kind="uninitialised-read", scenario="gemm_nn",
         old="", new="", fault="added to nothing",
-        at=("to[j] = accumulate ? to[j] + sum[i][j] : sum[i][j];",),
+        at=("to[j] = accumulate ? widened(to[j]) + sum[i][j] : sum[i][j];",),
         why="With accumulate 1 the product is added to an output that nobody has written.",
     ),
     Bug(
@@ -72,9 +72,8 @@ UNWRITTEN = (
         name="adamw_moments_not_zeroed",
         file="adamw.cu", kernel="adamw", kind="uninitialised-read", scenario="adamw",
         old="", new="", fault="moments not zeroed",
-        at=("float4 p = load_quad(param + i, valid), a = load_quad(m + i, valid);",
-            "float4 b = load_quad(v + i, valid), g = load_quad(grad + i, valid);"),
-        through=("load_quad",),
+        at=("load_turn(a, m, first, n, whole);", "load_turn(b, v, first, n, whole);"),
+        through=("load_turn", "load_quad"),
         why="The first step reads moments that were allocated and never set to zero.",
     ),
     Bug(

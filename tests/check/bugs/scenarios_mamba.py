@@ -8,7 +8,14 @@ from typing import Any, cast
 import numpy as np
 
 from lowgraph.kernels import Kernel, Library
-from lowgraph.ops import BinaryCrossEntropy, CausalConv1d, GatedRmsNorm, Ssd
+from lowgraph.ops import (
+    BinaryCrossEntropy,
+    CausalConv1d,
+    GatedRmsNorm,
+    GatedUpdate,
+    RmsNorm,
+    Ssd,
+)
 from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
 from tests.check.bugs.bench import Array, Bench, Check
 from tests.check.bugs.registry import close, scenario
@@ -28,7 +35,9 @@ class _Sources:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
 
-    def kernel(self, file: str, name: str, defines: Mapping[str, int] | None = None) -> Kernel:
+    def kernel(
+        self, file: str, name: str, defines: Mapping[str, int | str] | None = None
+    ) -> Kernel:
         return self.bench.kernel(file, name, **(defines or {}))
 
 
@@ -54,6 +63,30 @@ def gated_norm(bench: Bench, fault: str) -> list[Check]:
     layer.forward(bench.stream, y, rstd, *inputs, ROWS, COLUMNS)
     want = twins.gated_norm_forward(*wide(*arrays), EPSILON)
     return close(bench, y=(y, want[0]), rstd=(rstd, want[1]))
+
+
+@scenario
+def rms_norm(bench: Bench, fault: str) -> list[Check]:
+    arrays = normal(0, ROWS, COLUMNS), normal(1, ROWS, COLUMNS), normal(2, COLUMNS)
+    outputs = [bench.empty((ROWS, COLUMNS), name=name) for name in ("y", "sum")]
+    y, total = outputs
+    rstd, layer = bench.empty(ROWS, name="rstd"), RmsNorm(_library(bench), EPSILON)
+    inputs = [bench.put(array) for array in arrays]
+    layer.add_forward(bench.stream, y, rstd, total, *inputs, ROWS, COLUMNS)
+    want = twins.rms_norm_forward(*wide(arrays[0] + arrays[1], arrays[2]), EPSILON)
+    return close(bench, y=(y, want[0]), rstd=(rstd, want[1]), sum=(total, arrays[0] + arrays[1]))
+
+
+@scenario
+def gated_update(bench: Bench, fault: str) -> list[Check]:
+    shapes = (ROWS, COLUMNS), (ROWS, 2 * COLUMNS), (COLUMNS,), (COLUMNS,)
+    arrays = [normal(n, *shape) for n, shape in enumerate(shapes)]
+    h, gates, *biases = (bench.put(array) for array in arrays)
+    after = bench.empty((ROWS, COLUMNS), name="next")
+    layer = GatedUpdate(_library(bench))
+    layer.forward(bench.stream, after, gates, h, *biases, ROWS, COLUMNS)
+    want = twins.gated_update_forward(*wide(*arrays))
+    return close(bench, next=(after, want[0]), gates=(gates, want[1]))
 
 
 @scenario

@@ -1,4 +1,4 @@
-"""Scenarios of what carries a run from step to step: control, AdamW, batches, the loss ring."""
+"""Scenarios of what carries a run from step to step: control, optimizer, batches, the loss ring."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ctypes
 import numpy as np
 
 from lowgraph.ops.control import control_bytes, new_control, read_control
+from lowgraph.ops.grad_norm import STATS_DTYPE, new_stats, read_stats, stats_bytes
 from lowgraph.ops.loss_ring import RECORD_DTYPE
 from lowgraph.ops.shapes import ceil_div
 from tests.check.bugs.bench import Array, Bench, Buffer, Check
@@ -56,13 +57,49 @@ def adamw(bench: Bench, fault: str) -> list[Check]:
         m, v = bench.put(np.zeros(n, np.float32), "m"), bench.put(np.zeros(n, np.float32), "v")
     kernel, block = bench.kernel("adamw.cu", "adamw"), _control(bench)
     state = [device_param, m, v]
-    kernel(bench.stream, ceil_div(n, 512), 128, *state, device_grad, block, n_decay, n)
+    stats = bench.put(stats_bytes(new_stats()), "stats")
+    launch = (bench.stream, ceil_div(n, 1024), 128)
+    kernel(*launch, *state, 0, 0, device_grad, stats, block, n_decay, n)
     zero = np.zeros(n)
     want = twins.adamw(
         *wide(param), zero, zero, *wide(grad), lr=1e-4, beta1=0.9, beta2=0.999, epsilon=1e-8,
         weight_decay=0.01, step=1, n_decay=n_decay,
     )  # fmt: skip
     return close(bench, param=(device_param, want[0]), m=(m, want[1]), v=(v, want[2]))
+
+
+@scenario
+def grad_norm(bench: Bench, fault: str) -> list[Check]:
+    """Three blocks. Fault: the totals are not set to zero before the first step."""
+    n, blocks = 20_001, 3
+    grad = normal(2, n)
+    grad[[0, 9000, n - 1]] = np.nan
+    stats = bench.empty(STATS_DTYPE.itemsize, np.uint8, "stats")
+    if fault != "totals not zeroed":
+        bench.write(stats, np.zeros(STATS_DTYPE.itemsize, np.uint8))
+    partial, block = bench.empty((blocks, 2), np.float64, "partial"), _control(bench)
+    kernel = bench.kernel("grad_norm.cu", "grad_norm_partial")
+    kernel(bench.stream, blocks, 128, partial, bench.put(grad, "grad"), n)
+    final = bench.kernel("grad_norm.cu", "grad_norm_final")
+    final(bench.stream, 1, 128, stats, partial, block, blocks)
+    found, (norm, _, _) = read_stats(bench.get(stats)), twins.gradient_norm(grad, 0.0)
+    return [Check("norm", np.array([found.norm]), np.array([norm]), 1e-12),
+            Check("masked", np.array(found[1:4]), np.array([3, 3, 1]))]  # fmt: skip
+
+
+@scenario
+def accumulate(bench: Bench, fault: str) -> list[Check]:
+    """Two micro-batches. Fault: the first one adds as well."""
+    n, grads = 2501, [normal(seed, 2501) for seed in (3, 4)]
+    total, loss_total = bench.empty(n, name="total"), bench.empty(1, name="loss total")
+    loss = bench.put(np.array([1.5], np.float32), "loss")
+    kernel = bench.kernel("accumulate.cu", "accumulate")
+    for index, grad in enumerate(grads):
+        overwrite = index == 0 and fault != "added to nothing"
+        kernel(bench.stream, ceil_div(n, 2048), 128, total, loss_total, bench.put(grad, "grad"),
+               loss, 0.5, overwrite, n)  # fmt: skip
+    want = (grads[0].astype(np.float64) + grads[1]) / 2
+    return close(bench, total=(total, want), loss=(loss_total, np.array([1.5])))
 
 
 def _corpus(size: int) -> Array:
@@ -120,7 +157,8 @@ def loss_ring(bench: Bench, fault: str) -> list[Check]:
     ctypes.memset(records.ctypes.data, 0xFF, records.nbytes)
     loss, control = bench.put(np.array([2.5], np.float32), "loss"), _control(bench, step)
     kernel = bench.kernel("loss_ring.cu", "loss_ring_write")
-    kernel(bench.stream, 1, 1, address, loss, control, slots)
+    stats = bench.put(stats_bytes(new_stats()), "stats")
+    kernel(bench.stream, 1, 1, address, loss, stats, control, slots)
     bench.sync()
     found = records[step % slots]
     return [Check("step", np.array([found["step"]]), np.array([step])),

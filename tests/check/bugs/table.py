@@ -7,8 +7,9 @@ from tests.check.bugs.bounds import BOUNDS
 from tests.check.bugs.global_races import GLOBAL
 from tests.check.bugs.mamba import MAMBA
 from tests.check.bugs.memory import MEMORY
+from tests.check.bugs.optimizer import OPTIMIZER
 from tests.check.bugs.shared_races import SHARED
 from tests.check.bugs.waits import WAITS
 
-BUGS = BOUNDS + ADDRESSES + MEMORY + SHARED + GLOBAL + WAITS + MAMBA
+BUGS = BOUNDS + ADDRESSES + MEMORY + SHARED + GLOBAL + WAITS + MAMBA + OPTIMIZER
 BY_NAME = {bug.name: bug for bug in BUGS}
