@@ -97,7 +97,9 @@ def _read_csv(path: Path, content: bytes) -> _Table:
     lines = [line for line, _ in rows[1:]]
     for line, row in rows[1:]:
         if len(row) != len(names):
-            raise _refused(path, f"line {line} has {len(row)} columns, the header {len(names)}")
+            raise _refused(
+                path, f"line {line} has {counted(len(row), 'column')}, the header {len(names)}"
+            )
     cells = [row for _, row in rows[1:]]
     try:
         values = np.array(cells, dtype=np.float64)
