@@ -14,12 +14,15 @@ from lowgraph.train.interrupt import StopRequest
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan
 from lowgraph.train.snapshot import refuse_changes, snapshot
-from lowgraph.train.step_log import Lap
+from lowgraph.train.step_log import Lap, MeanTime
 
 __all__ = ["Trainer", "check_resume"]
 
 # The first step primes, the second records and replays; from the third on a step is one replay.
 _WARM_STEPS = 2
+# Before it a device may still raise its clocks; the mean of a run's own steps behind it is its warm
+# time. Its lap ends there.
+_STEPS_TO_WARM = 49
 
 
 class Trainer:
@@ -68,8 +71,8 @@ class Trainer:
         self._on_heldout = on_heldout
         self._on_checkpoint = on_checkpoint
         self._stop = StopRequest()
-        self._steady_steps = 0
-        self._steady_ms = 0.0
+        self._steady = MeanTime(self.first_step + _WARM_STEPS)
+        self._warm = MeanTime(self.first_step + _STEPS_TO_WARM)
         self.parts = Parts(
             device,
             plan,
@@ -121,7 +124,12 @@ class Trainer:
 
         None when it had no more than those.
         """
-        return self._steady_ms / self._steady_steps if self._steady_steps else None
+        return self._steady.ms
+
+    @property
+    def warm_step_ms(self) -> float | None:
+        """As `step_ms`, of the run's steps from the 50th on; None when it had fewer."""
+        return self._warm.ms
 
     def close(self) -> None:
         """Wait for the device and free everything. Idempotent."""
@@ -145,14 +153,14 @@ class Trainer:
                 raise
 
     def _lap_ends(self) -> Iterator[int]:
-        """Step numbers at which a lap ends: after the warm steps, at each cadence, at the end."""
+        """Step numbers at which a lap ends: where a mean begins, at each cadence, at the end."""
         end, steps = self.first_step, self.plan.schedule.steps
-        warm = end + _WARM_STEPS
+        means = (self._steady.first, self._warm.first)
         asked = (self.plan.log_every, self.config.eval_every, self.config.checkpoint_every)
         cadences = [every for every in asked if every]
         while end < steps:
             following = [end - end % every + every for every in cadences]
-            end = min(steps, *following, *([warm] if end < warm else []))
+            end = min(steps, *following, *(first for first in means if end < first))
             yield end
 
     def _run_to(self, end: int) -> None:
@@ -165,9 +173,8 @@ class Trainer:
             if lap is None:
                 continue
             self.losses += lap.losses
-            if lap.first >= self.first_step + _WARM_STEPS:
-                self._steady_steps += len(lap.losses)
-                self._steady_ms += lap.ms * len(lap.losses)
+            self._steady.add(lap)
+            self._warm.add(lap)
             if not self._stop.made or lap.last == self.step:
                 self._on_lap(self, lap)
 

@@ -34,7 +34,8 @@ class Result:
     nodes: nodes of the graph; 0 without one.
     pool_bytes, retained_bytes: held from the driver, and of that by the graph.
     step_us: mean of the steps after the first two (priming; recording), on the device's clock.
-    tokens_per_s: tokens of a step over that time.
+    warm_step_us: the same of the steps from the run's 50th on; None in a shorter run.
+    tokens_per_s: tokens, or time steps of a series, of a step over `step_us`.
     interrupted: ended by Ctrl-C.
     """
 
@@ -75,6 +76,7 @@ class Result:
     pool_bytes: int = 0
     retained_bytes: int = 0
     step_us: float | None = None
+    warm_step_us: float | None = None
     tokens_per_s: float | None = None
     interrupted: bool = False
     sample: str | None = None

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError
 from lowgraph.memory import counted
+from lowgraph.models.registry import find_model
 from lowgraph.train import checkpoint
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.files import remove_leftovers
 from lowgraph.train.plan import Plan
 
-__all__ = ["prepare_outputs", "resume_from", "what_is_not_the_same"]
+__all__ = ["prepare_outputs", "resume_from", "what_is_not_the_same", "what_the_data_changed"]
 
 Say = Callable[[str], None]
 
@@ -39,6 +41,15 @@ def what_is_not_the_same(resume: Checkpoint, plan: Plan, device: Device) -> Iter
             f"resume: begun with --steps {steps}; {plan.schedule.steps} stretches the learning-rate"
             " schedule from here on"
         )
+
+
+def what_the_data_changed(plan: Plan) -> Iterator[str]:
+    """How the shape differs from its preset's, since the data are of another number of features."""
+    preset = find_model(plan.model).presets.get(plan.preset)
+    usual = {} if preset is None else asdict(preset.model)
+    for name, value in asdict(plan.shape).items():
+        if usual.get(name, value) != value:
+            yield f"model: {name} {value}, as the data have; preset {plan.preset} has {usual[name]}"
 
 
 def prepare_outputs(config: TrainConfig, say: Say) -> None:
