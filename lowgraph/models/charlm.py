@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.layers import Attended, Layers, Normed
 from lowgraph.models.model import Model
 from lowgraph.models.parameters import decayed_count, parameter_specs
@@ -52,7 +52,7 @@ class Trace:
 class CharLM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape.
+    config: its shape. arenas: parameters and gradients to use instead of its own (`Model`).
     """
 
     def __init__(
@@ -63,8 +63,9 @@ class CharLM(Model):
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream)
+        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, arenas)
         self.config = config
         self._layers = Layers(config, library, blas, pool, self.parameters, self.gradients)
         self._blocks = tuple(f"b.{layer}" for layer in range(config.layers))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
 from lowgraph.models.mamba2_mixer import Mixed, Mixer
@@ -43,7 +43,7 @@ class Mamba2Trace:
 class Mamba2(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape.
+    config: its shape. arenas: parameters and gradients to use instead of its own (`Model`).
     """
 
     def __init__(
@@ -54,12 +54,13 @@ class Mamba2(Model):
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream)
+        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, arenas)
         self.config = config
-        arenas = self.parameters, self.gradients
-        self._layers = PerceptionLayers(config, library, blas, pool, *arenas)
-        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas)
+        own = self.parameters, self.gradients
+        self._layers = PerceptionLayers(config, library, blas, pool, *own)
+        self._mixer = Mixer(config.mixer, self._layers, library, pool, *own)
         self._names = MixerNames.perception()
 
     def forward(self, stream: int, inputs: Slice) -> Mamba2Trace:

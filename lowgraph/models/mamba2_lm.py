@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.mamba2_config import Mamba2LMConfig
 from lowgraph.models.mamba2_lm_layers import LMLayers, StreamNorm
 from lowgraph.models.mamba2_mixer import Mixed, Mixer
@@ -49,7 +49,7 @@ class Mamba2LMTrace:
 class Mamba2LM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape.
+    config: its shape. arenas: parameters and gradients to use instead of its own (`Model`).
     """
 
     def __init__(
@@ -60,12 +60,13 @@ class Mamba2LM(Model):
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream)
+        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, arenas)
         self.config = config
-        arenas = self.parameters, self.gradients
-        self._layers = LMLayers(config, library, blas, pool, *arenas)
-        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas)
+        own = self.parameters, self.gradients
+        self._layers = LMLayers(config, library, blas, pool, *own)
+        self._mixer = Mixer(config.mixer, self._layers, library, pool, *own)
         blocks = [block_name(layer) for layer in range(config.layers)]
         self._blocks = tuple((f"{block}.norm", MixerNames.layer(block)) for block in blocks)
 

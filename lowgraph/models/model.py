@@ -26,15 +26,28 @@ class Model:
     """
 
     def __init__(
-        self, specs: Sequence[TensorSpec], decayed: int, pool: PersistentPool, stream: int
+        self,
+        specs: Sequence[TensorSpec],
+        decayed: int,
+        pool: PersistentPool,
+        stream: int,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
-        """Take memory for `specs`, of which the first `decayed` take weight decay."""
-        self.parameters = Arena(pool, "parameters", specs)
-        self.gradients = self.parameters.like("gradients")
+        """Take memory for `specs`, of which the first `decayed` take weight decay.
+
+        arenas: parameters and gradients that are somebody else's, to be used as they are instead.
+        Raises ConfigError when one of them has other tensors than `specs`.
+        """
+        if arenas is not None:
+            self.parameters, self.gradients = arenas
+            self._check(specs)
+        else:
+            self.parameters = Arena(pool, "parameters", specs)
+            self.gradients = self.parameters.like("gradients")
+            # The padding between tensors too: the optimizer runs over the whole arenas.
+            self.parameters.zero(stream)
+            self.gradients.zero(stream)
         self.decayed_elements = self.parameters.offset(specs[decayed].name)
-        # The padding between tensors too: the optimizer runs over the whole arenas.
-        self.parameters.zero(stream)
-        self.gradients.zero(stream)
 
     @property
     def parameter_count(self) -> int:
@@ -48,6 +61,14 @@ class Model:
     def state(self, stream: int) -> dict[str, npt.NDArray[np.float32]]:
         """Download the parameters by name; waits for the stream's work so far."""
         return save_arena(self.parameters, stream)
+
+    def _check(self, specs: Sequence[TensorSpec]) -> None:
+        for arena in (self.parameters, self.gradients):
+            if arena.specs != tuple(specs):
+                raise ConfigError(
+                    f"{arena.name} has other tensors than the model; make it by `like` of the "
+                    "parameters of a model of the same shape"
+                )
 
 
 def load_arena(arena: Arena, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:

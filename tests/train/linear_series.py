@@ -55,12 +55,15 @@ class Linear:
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
         self.config = config
-        self.parameters = Arena(pool, "parameters", specs(config))
-        self.gradients = self.parameters.like("gradients")
-        self.parameters.zero(stream)
-        self.gradients.zero(stream)
+        if arenas is None:
+            own = Arena(pool, "parameters", specs(config))
+            arenas = own, own.like("gradients")
+            for arena in arenas:
+                arena.zero(stream)
+        self.parameters, self.gradients = arenas
         self.parameter_count = config.features + 1
         self.decayed_elements = self.parameters.offset("bias")
         self._blas = blas

@@ -52,11 +52,15 @@ def trained(device: Device, corpus: Corpus, plan: Plan, **flags: Any) -> Trainer
     return trainer
 
 
-def filled_checkpoint(step: int, shape: CharLMConfig = SHAPE) -> Checkpoint:
-    """One whose tensors say which step they are of: each element is `step` + 0, 1/4 or 1/2."""
-    plan = replace(micro_plan(), shape=shape)
+def filled_checkpoint(step: int, shape: CharLMConfig = SHAPE, ema_decay: float = 0.0) -> Checkpoint:
+    """One whose tensors say which step they are of: each element is `step` + 0, 1/4 or 1/2.
+
+    With an average of the weights, that is `step` + 3/4.
+    """
+    plan = replace(micro_plan(ema_decay=ema_decay), shape=shape)
     groups = {}
-    for number, group in enumerate(("parameters", "moment1", "moment2")):
+    names = ("parameters", "moment1", "moment2", *(["ema"] if ema_decay else []))
+    for number, group in enumerate(names):
         value = np.float32(step + number / 4)
         groups[group] = {
             spec.name: np.full(spec.shape, value) for spec in parameter_specs(plan.shape)
