@@ -19,7 +19,7 @@ from lowgraph.train.series import Series
 from lowgraph.train.series_feed import SeriesFeed
 from lowgraph.train.series_files import read_series_file
 
-__all__ = ["Dataset", "check_data", "make_feeds", "plan_for", "read_data"]
+__all__ = ["Dataset", "check_data", "has_a_size", "make_feeds", "plan_for", "read_data"]
 
 
 class Dataset(Protocol):
@@ -88,6 +88,11 @@ def plan_for(
         plan = replace(plan, shape=shape)
     check_data(plan, fitted)
     return plan, fitted
+
+
+def has_a_size(config: TrainConfig, begun: Plan | None = None) -> bool:
+    """Whether the run's size is known before its device is: else the default is the device's."""
+    return config.preset is not None or begun is not None or config.device_kind is not None
 
 
 def check_data(plan: Plan, data: Dataset) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
 
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError, LowgraphError
@@ -29,6 +32,7 @@ class Trainer:
     """One run on one device. Use it in a `with` block: it frees what it made.
 
     config, plan: what is asked for, and the same complete. resume: the checkpoint to go on from.
+    weights: parameters by name to begin with, in place of the plan's initial ones.
     on_lap: told each lap of the trainer, in order, once its losses are read; of the laps that are
         read after a Ctrl-C only the last. on_heldout: told the loss of each evaluation on the way.
     on_checkpoint: called after each `config.checkpoint_every` steps but the last, to write
@@ -55,6 +59,7 @@ class Trainer:
         data: Dataset,
         *,
         resume: Checkpoint | None = None,
+        weights: Mapping[str, npt.NDArray[np.float32]] | None = None,
         on_lap: Callable[[Trainer, Lap], None] = lambda trainer, lap: None,
         on_heldout: Callable[[Trainer, float], None] = lambda trainer, loss: None,
         on_checkpoint: Callable[[Trainer], None] = lambda trainer: None,
@@ -88,6 +93,8 @@ class Trainer:
             ring_slots=2 * max(plan.log_every, _WARM_STEPS),
             heldout_batches=config.heldout_batches,
             resume=resume,
+            weights=weights,
+            timers=config.timers,
         )
 
     def train(self) -> None:
@@ -98,6 +105,7 @@ class Trainer:
             for end in self._lap_ends():
                 self._run_to(end)
                 self._read(log.lap(self.step))
+                self._look_at_stages()
                 if self.interrupted:
                     break
                 self._pause_at(end)
@@ -110,8 +118,9 @@ class Trainer:
         """
         loss = self.parts.evaluation.loss()
         self.heldout.append((self.step, loss))
-        if self.parts.averaged is not None:
-            self.heldout_ema.append((self.step, self.parts.averaged.loss()))
+        averaged = self.parts.averaged_loss()
+        if averaged is not None:
+            self.heldout_ema.append((self.step, averaged))
         return loss
 
     def checkpoint(self) -> Checkpoint:
@@ -190,6 +199,15 @@ class Trainer:
             self._warm.add(lap)
             if not self._stop.made or lap.last == self.step:
                 self._on_lap(self, lap)
+
+    def _look_at_stages(self) -> None:
+        """With --timers: wait for the lap's last step; the time of that is no lap's."""
+        timers = self.parts.timers
+        if timers is None or self.step == self.first_step:
+            return
+        self._read(*self.parts.log.finish())
+        timers.sample(self.step)
+        self.parts.log.begin(self.step)
 
     def _pause_at(self, step: int) -> None:
         """Write and evaluate where it is time to; the end of the run has both of its own."""

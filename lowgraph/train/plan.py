@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
@@ -12,7 +13,8 @@ import numpy.typing as npt
 from lowgraph.models.protocol import ModelConfig
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 from lowgraph.ops.control import control_bytes, new_control
-from lowgraph.train.config import MAX_LOG_EVERY, TrainConfig, check_warmup
+from lowgraph.precision import Precision
+from lowgraph.train.config import DEFAULT_PRECISION, MAX_LOG_EVERY, TrainConfig, check_warmup
 from lowgraph.train.snapshot import refuse_changes, settings
 
 __all__ = ["Plan", "Schedule", "make_plan", "model_of"]
@@ -51,6 +53,20 @@ class Schedule:
     beta2: float = 0.99
     epsilon: float = 1e-8
 
+    def rate(self, step: int) -> float:
+        """The learning rate of step number `step`, from 1 (kernels_cu/control.cu's formula)."""
+        low = self.learning_rate * self.final_share
+        if step <= self.warmup:
+            return self.learning_rate * step / self.warmup
+        if self.schedule == "constant":
+            return self.learning_rate
+        if step >= self.steps:
+            return low
+        progress = (step - self.warmup) / (self.steps - self.warmup)
+        if self.schedule == "linear":
+            return low + (self.learning_rate - low) * (1.0 - progress)
+        return low + (self.learning_rate - low) * (1.0 + math.cos(math.pi * progress)) / 2
+
     @property
     def windows(self) -> int:
         """Windows a step, those of all micro-batches."""
@@ -86,7 +102,8 @@ class Schedule:
 class Plan:
     """A run's model, schedule, and `log_every`: steps between two readings of the losses.
 
-    shape: of the configuration class that the registry has for `model`.
+    shape: of the configuration class that the registry has for `model`. precision: a Precision's
+    word.
     """
 
     model: str
@@ -94,10 +111,12 @@ class Plan:
     shape: ModelConfig
     schedule: Schedule
     log_every: int
+    precision: str = DEFAULT_PRECISION
 
     def values(self) -> dict[str, Any]:
         """Its settings by name, the schedule's among them, the shape as a dict."""
-        own = {name: getattr(self, name) for name in ("model", "preset", "log_every")}
+        names = "model", "preset", "log_every", "precision"
+        own = {name: getattr(self, name) for name in names}
         return {**asdict(self.schedule), **own, "shape": asdict(self.shape)}
 
     @classmethod
@@ -109,7 +128,9 @@ class Plan:
         schedule = {field.name: values[field.name] for field in fields(Schedule)}
         model = values["model"]
         shape = find_model(model).config(**values["shape"])
-        plan = cls(model, values["preset"], shape, Schedule(**schedule), values["log_every"])
+        own = values["log_every"], values["precision"]
+        plan = cls(model, values["preset"], shape, Schedule(**schedule), *own)
+        Precision(plan.precision)
         for part in (plan, plan.schedule, plan.shape):
             _check_kinds(part)
         return plan
@@ -143,7 +164,9 @@ def make_plan(config: TrainConfig, device_kind: str, resumed: Plan | None = None
         seed=_or(config.seed, Schedule.seed),
         **_update(config),
     )
-    return _checked(Plan(model, name, preset.model, schedule, _or(config.log_every, _laps(steps))))
+    laps = _or(config.log_every, _laps(steps))
+    precision = config.precision or DEFAULT_PRECISION
+    return _checked(Plan(model, name, preset.model, schedule, laps, precision))
 
 
 def _continued(config: TrainConfig, resumed: Plan) -> Plan:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError
+from lowgraph.models import huggingface
+from lowgraph.precision import Precision
 from lowgraph.train import plot
-from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import Dataset, plan_for, read_data
+from lowgraph.train.checkpoint import Checkpoint
+from lowgraph.train.config import TrainConfig, naming
+from lowgraph.train.datasets import Dataset, has_a_size, plan_for, read_data
+from lowgraph.train.logs import RunLog, open_log
 from lowgraph.train.loop import Trainer, check_resume
-from lowgraph.train.plan import model_of
+from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
 from lowgraph.train.said import Progress, say_end, say_header
 from lowgraph.train.sampling import generate
 from lowgraph.train.start import (
+    initial_weights,
     prepare_outputs,
     resume_from,
     what_is_not_the_same,
@@ -26,7 +32,6 @@ from lowgraph.train.start import (
 __all__ = ["run"]
 
 Say = Callable[[str], None]
-PRECISION = "float32"
 
 
 def _flushed(text: str) -> None:
@@ -49,37 +54,57 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     notes: list[str] = []  # said once the device is, whose line is the first
     resume = None if config.resume is None else resume_from(config.resume, notes.append)
     begun = None if resume is None else resume.plan
+    if begun is not None:
+        make_plan(config, "", begun)  # says what differs, before data are read for another model
+        config.check_model(begun.model)
     data = read_data(model_of(config, begun), config.data)
-    if config.preset is not None or begun is not None:
-        # The size does not depend on the device: refuse before it is opened, or even built.
-        early, fitted = plan_for(config, "", data, begun)
+    if has_a_size(config, begun):
+        # Refuse before the device is opened, or even built.
+        early, fitted = plan_for(config, config.device_kind or "", data, begun)
         if resume is not None:
             check_resume(resume, config, early, fitted)
     prepare_outputs(config, notes.append)
+    with nullcontext() if config.log is None else open_log(config.log) as log:
+        result = _run(config, say, notes, resume, data, log)
+    _write_files(config, result, say)
+    return result
+
+
+def _run(
+    config: TrainConfig,
+    say: Say,
+    notes: list[str],
+    resume: Checkpoint | None,
+    data: Dataset,
+    log: RunLog | None,
+) -> Result:
+    """The run itself, on its device: from the device's line to the report and the sample."""
     device = open_device(config.device)
+    begun = None if resume is None else resume.plan
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     plan, data = plan_for(config, device.kind, data, begun)
     notes += what_the_data_changed(plan)
     if resume is not None:
         notes += what_is_not_the_same(resume, plan, device)
+    weights = initial_weights(config, plan, notes.append)
     for note in notes:
         say(note)
-    progress = Progress(say, data)
+    progress = Progress(say, data, log)
     with Trainer(
         device, config, plan, data,
-        resume=resume, on_lap=progress.lap, on_heldout=progress.heldout,
+        resume=resume, weights=weights, on_lap=progress.lap, on_heldout=progress.heldout,
         on_checkpoint=progress.checkpoint,
     ) as trainer:  # fmt: skip
         result = _begin(trainer, device, data)
         say_header(result, trainer, data, say)
         trainer.train()
         progress.checkpoint(trainer)  # first of all: a Ctrl-C from here on ends the run
-        trainer.evaluate()
+        _export(trainer, say)
+        progress.note_heldout(trainer, trainer.evaluate())
         _conclude(result, trainer)
         say_end(result, trainer, data, say)
         if config.sample:
             result.sample = _sample(trainer, say)
-    _write_files(config, result, say)
     return result
 
 
@@ -89,8 +114,8 @@ def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
         device=device.spec,
         device_title=device.title,
         arch=device.arch,
-        gemm=trainer.parts.blas.describe(),
-        precision=PRECISION,
+        gemm=trainer.parts.blas.describe(Precision(plan.precision)),
+        precision=plan.precision,
         model=plan.model,
         preset=plan.preset,
         params=trainer.parts.model.parameter_count,
@@ -129,6 +154,8 @@ def _conclude(result: Result, trainer: Trainer) -> None:
                  "library_calls_eager_step", "launches_replay_step", "nodes", "pool_bytes",
                  "retained_bytes"):  # fmt: skip
         setattr(result, name, getattr(report, name))
+    if trainer.parts.timers is not None:
+        result.stages = trainer.parts.timers.figures()
     evaluated = trainer.parts.evaluation.graph_step.report()
     result.heldout_captures, result.heldout_replays = evaluated.captures, evaluated.replays
     if trainer.step_ms is not None:
@@ -153,6 +180,14 @@ def _sample(trainer: Trainer, say: Say) -> str | None:
     ).decode(errors="replace")
     say(f"sample of {config.sample} bytes at temperature {config.temperature:g}:\n{text}")
     return text
+
+
+def _export(trainer: Trainer, say: Say) -> None:
+    folder, plan = trainer.config.export, trainer.plan
+    if folder is not None:
+        with naming("export"):
+            huggingface.save(folder, plan.model, plan.shape, trainer.checkpoint().parameters)
+        say(f"weights: written to {folder}")
 
 
 def _write_files(config: TrainConfig, result: Result, say: Say) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from lowgraph.memory import counted, readable
 from lowgraph.train import checkpoint
 from lowgraph.train.datasets import Dataset
+from lowgraph.train.logs import LapFigures, RunLog
 from lowgraph.train.loop import Trainer
 from lowgraph.train.plan import Schedule
 from lowgraph.train.result import Result
@@ -18,6 +19,12 @@ __all__ = ["Progress", "say_end", "say_header"]
 
 Say = Callable[[str], None]
 
+_PRECISIONS = {
+    "fp32": "float32 throughout",
+    "tf32": "products in TF32, everything else float32",
+    "bf16": "products and what they read in bfloat16; parameters, sums and the rest float32",
+}
+
 
 def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
     """Say all that the run was settled to be, before its first step."""
@@ -26,7 +33,7 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(f"data: {data.describe()}")
     say(f"model: {plan.model} {plan.preset}, {result.params} parameters: {shape}")
     say(result.gemm)
-    say(f"precision: {result.precision} throughout")
+    say(f"precision: {_PRECISIONS[result.precision]}")
     say(
         f"run: steps {trainer.first_step + 1} to {schedule.steps}, {_windows(schedule)} each, "
         f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
@@ -54,10 +61,14 @@ def _update(schedule: Schedule) -> str:
 
 
 class Progress:
-    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph."""
+    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph.
 
-    def __init__(self, say: Say, data: Dataset) -> None:
+    log: where the same figures go, or None.
+    """
+
+    def __init__(self, say: Say, data: Dataset, log: RunLog | None) -> None:
         self._say = say
+        self._log = log
         self._data = data
         self._announced = False
 
@@ -78,12 +89,28 @@ class Progress:
             f"{tokens / lap.ms * 1000:10.0f} {self._data.tokens}/s  {lap.ms:9.3f} ms/step"
         )
 
+        if self._log is not None:
+            figures = LapFigures(
+                lap.last,
+                loss=lap.losses[-1],
+                gradient_norm=lap.norms[-1],
+                learning_rate=schedule.rate(lap.last),
+                step_ms=lap.ms,
+            )
+            self._log.write(figures)
+
     def heldout(self, trainer: Trainer, loss: float) -> None:
         """Say the held-out loss of an evaluation on the way; the end's has a line of its own."""
+        self.note_heldout(trainer, loss)
         self._say(
             f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}"
             f"{_averaged(trainer)}"
         )
+
+    def note_heldout(self, trainer: Trainer, loss: float) -> None:
+        """Log the held-out loss of any evaluation."""
+        if self._log is not None:
+            self._log.write(LapFigures(trainer.step, heldout_loss=loss))
 
     def checkpoint(self, trainer: Trainer) -> None:
         """Write one, if the run has a folder for it."""
@@ -137,3 +164,5 @@ def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
         say(f"mean of the steps after the first two: {result.step_us / 1000:.3f} ms, "
             f"{result.tokens_per_s:.0f} {data.tokens}/s{later}")  # fmt: skip
     say(trainer.parts.graph_step.report().text())
+    for line in [] if trainer.parts.timers is None else trainer.parts.timers.text():
+        say(line)

@@ -6,17 +6,27 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError
 from lowgraph.memory import counted
+from lowgraph.models import huggingface
 from lowgraph.models.registry import find_model
 from lowgraph.train import checkpoint
 from lowgraph.train.checkpoint import Checkpoint
-from lowgraph.train.config import TrainConfig
+from lowgraph.train.config import TrainConfig, naming
 from lowgraph.train.files import remove_leftovers
 from lowgraph.train.plan import Plan
 
-__all__ = ["prepare_outputs", "resume_from", "what_is_not_the_same", "what_the_data_changed"]
+__all__ = [
+    "initial_weights",
+    "prepare_outputs",
+    "resume_from",
+    "what_is_not_the_same",
+    "what_the_data_changed",
+]
 
 Say = Callable[[str], None]
 
@@ -29,6 +39,27 @@ def resume_from(path: Path, say: Say) -> Checkpoint:
     if file != path and file.name == checkpoint.PREVIOUS_NAME:
         say(f"resume: it is the one before; a killed writer left no {checkpoint.FILE_NAME}")
     return found
+
+
+def initial_weights(
+    config: TrainConfig, plan: Plan, say: Say
+) -> dict[str, npt.NDArray[np.float32]] | None:
+    """Parameters from the folder of `config.weights`; None without one, for the plan's own.
+
+    Raises ConfigError for a folder that is not of the plan's model and shape, and for a model whose
+    weights can neither be read nor written where `config` asks for it.
+    """
+    for label in ("weights", "export"):
+        if getattr(config, label) is not None:
+            with naming(label):
+                huggingface.check_model(plan.model)
+    if config.weights is None:
+        return None
+    with naming("weights"):
+        loaded = huggingface.load(config.weights, plan.model, plan.shape)
+    for line in (f"from {config.weights}", *loaded.notes):
+        say(f"weights: {line}")
+    return loaded.parameters
 
 
 def what_is_not_the_same(resume: Checkpoint, plan: Plan, device: Device) -> Iterator[str]:

@@ -25,6 +25,7 @@ CHANGED: dict[str, Any] = {
     "device": "cuda:1",
     "model": "other",
     "preset": "tiny",
+    "precision": "tf32",
     "steps": 77,
     "batch": 7,
     "data": Path("text"),
@@ -45,14 +46,18 @@ CHANGED: dict[str, Any] = {
     "temperature": 0.5,
     "json": Path("f.json"),
     "plot": Path("f.png"),
+    "log": Path("f.csv"),
+    "timers": True,
     "checkpoint": Path("other"),
     "checkpoint_every": 6,
     "resume": Path("from"),
+    "weights": Path("weights"),
+    "export": Path("folder"),
 }
 BASE = TrainConfig(checkpoint=Path("out"))
 MATTERS = {
-    "model", "preset", "batch", "seed", "learning_rate", "warmup", "weight_decay",
-    "clip_norm", "ema_decay", "accumulate", "schedule", "final_share",
+    "model", "preset", "precision", "batch", "seed", "learning_rate", "warmup", "weight_decay",
+    "clip_norm", "ema_decay", "accumulate", "schedule", "final_share", "weights",
 }  # fmt: skip
 
 
@@ -88,7 +93,7 @@ def test_a_checkpoint_holds_every_setting(tmp_path: Path) -> None:
 
 def test_nothing_that_the_flags_left_open_is_open_in_the_snapshot() -> None:
     unset = {name for name, value in _snapshot().items() if value is None}
-    assert unset == {"data", "json", "plot", "resume"}
+    assert unset == {"data", "json", "plot", "log", "resume", "weights", "export"}
 
 
 def test_what_may_change_is_declared_with_its_reason() -> None:
@@ -115,7 +120,7 @@ def test_all_changes_are_told_at_once() -> None:
 
 
 def _through_a_file(folder: Path, plan: Plan) -> Plan:
-    written = filled_checkpoint(1, plan.shape, plan.schedule.ema_decay)
+    written = filled_checkpoint(1, plan.shape, ema_decay=plan.schedule.ema_decay)
     config = snapshot(TrainConfig(), plan.values())
     cursor = replace(written.cursor, seed=plan.schedule.seed)
     checkpoint.write(folder, replace(written, plan=plan, config=config, cursor=cursor))
@@ -138,6 +143,7 @@ def test_every_field_of_the_plan_and_the_shape_comes_back(tmp_path: Path) -> Non
     assert not asdict(shape).items() & asdict(plan.shape).items()
     changes: dict[str, Any] = {
         "model": "other", "preset": "other", "shape": shape, "log_every": 9,
+        "precision": "tf32",
     }  # fmt: skip
     assert [field.name for field in fields(Plan) if field.name != "schedule"] == list(changes)
     changed = replace(plan, **changes)
