@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from lowgraph.train.step import TrainingStep
 from tests.models import reference
 from tests.models.oracle import MARGIN, compare, split_key_bias, worst
 from tests.train.linear_series import LINEAR, linear_plan, separable_series
-from tests.train.runs import micro_corpus, micro_plan, trained
+from tests.train.runs import SHAPE, micro_corpus, micro_plan, trained
 from tests.train.updates import EVERYTHING
 
 pytestmark = pytest.mark.both
@@ -214,6 +215,31 @@ def test_the_heldout_loss_of_the_average_is_the_models_with_those_weights(
             tokens, targets = (part.reshape(windows, context) for part in (piece[:-1], piece[1:]))
             losses.append(reference.loss_and_gradients(plan.shape, weights, tokens, targets)[0])
         assert ours == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_average_is_evaluated_as_a_model_that_begins_with_it(
+    device: Device, corpus: Corpus, precision: str
+) -> None:
+    """Bit for bit: in bfloat16 the products read a copy of the average that is made in time."""
+    plan = replace(micro_plan(ema_decay=0.9), precision=precision)
+    with trained(device, corpus, plan) as trainer:
+        trainer.evaluate()
+        average = trainer.parts.tensors()["ema"]
+        found = trainer.heldout_ema[-1][1]
+    asked = TrainConfig(heldout_batches=4)
+    with Trainer(device, asked, plan, corpus, weights=average) as fresh:
+        assert fresh.evaluate() == found
+        assert fresh.heldout_ema == fresh.heldout, "an average begins at the parameters"
+
+
+def test_a_model_over_arenas_of_another_shape_is_refused(device: Device, corpus: Corpus) -> None:
+    with trained(device, corpus, micro_plan(steps=2)) as trainer:
+        parts = trainer.parts
+        arenas = parts.model.parameters, parts.model.gradients
+        other = replace(micro_plan(), shape=replace(SHAPE, layers=2))
+        with pytest.raises(ConfigError, match="parameters has other tensors than the model; make"):
+            parts.another_model(other, arenas)
 
 
 def test_without_an_average_there_is_none(device: Device, corpus: Corpus) -> None:
