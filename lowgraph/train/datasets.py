@@ -107,7 +107,7 @@ def check_data(plan: Plan, data: Dataset) -> None:
     wanted = find_model(plan.model).data
     if data.kind != wanted:
         raise ConfigError(f"{plan.model} is trained on {wanted}; {data.source} is {data.kind}")
-    data.check(plan.shape, plan.schedule.batch)
+    data.check(plan.shape, plan.schedule.windows)
 
 
 def make_feeds(data: Dataset, ground: Ground) -> Feeds:
@@ -132,8 +132,8 @@ def _series_feeds(series: Series, ground: Ground) -> Feeds:
     rows, heldout_rows = len(series.train.labels) + 1, len(series.heldout.labels) + 1
     windows, places = heldout_plan(heldout_rows, context, batch, ground.heldout_batches)
     train = SeriesFeed(
-        ground, "staged batches", series.train, ground.step, batch,
-        lambda step: batch_starts(ground.seed, step, batch, context, rows),
+        ground, "staged batches", series.train, ground.step, ground.windows,
+        lambda step: batch_starts(ground.seed, step, ground.windows, context, rows),
     )  # fmt: skip
     heldout = SeriesFeed(
         ground, "staged held-out batches", series.heldout, ground.cursor, windows,

@@ -142,7 +142,7 @@ class ForeignRun:
             target,
             parts.optimizer.moment1.flat,
             parts.optimizer.moment2.flat,
-            self._computed.gradients.flat,
+            (self._computed.gradients if parts.total is None else parts.total.gradients).flat,
             parts.norm.stats,
             parts.control,
             old.decayed_elements,
