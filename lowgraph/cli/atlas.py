@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from lowgraph.train.arguments import add_data, add_model, non_empty_path
+from lowgraph.train.arguments import add_data, add_model
+from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.config import TrainConfig
 
 __all__ = ["SUMMARY", "add_arguments", "run"]

@@ -13,7 +13,8 @@ from lowgraph.models import huggingface
 from lowgraph.precision import Precision
 from lowgraph.train import plot
 from lowgraph.train.checkpoint import Checkpoint
-from lowgraph.train.config import TrainConfig, naming
+from lowgraph.train.checks import naming
+from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import Dataset, early_plan, plan_for, read_data
 from lowgraph.train.logs import RunLog, open_log
 from lowgraph.train.loop import Trainer, check_resume
