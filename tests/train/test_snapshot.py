@@ -25,7 +25,7 @@ CHANGED: dict[str, Any] = {
     "device": "cuda:1",
     "model": "other",
     "preset": "tiny",
-    "precision": "tf32",
+    "precision": "bf16",
     "steps": 77,
     "batch": 7,
     "data": Path("text"),
@@ -142,8 +142,7 @@ def test_every_field_of_the_plan_and_the_shape_comes_back(tmp_path: Path) -> Non
     shape = CharLMConfig(context=8, width=8, heads=1, layers=2, vocabulary=255)
     assert not asdict(shape).items() & asdict(plan.shape).items()
     changes: dict[str, Any] = {
-        "model": "other", "preset": "other", "shape": shape, "log_every": 9,
-        "precision": "tf32",
+        "model": "other", "preset": "other", "shape": shape, "log_every": 9, "precision": "bf16",
     }  # fmt: skip
     assert [field.name for field in fields(Plan) if field.name != "schedule"] == list(changes)
     changed = replace(plan, **changes)
