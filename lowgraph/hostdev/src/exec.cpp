@@ -137,6 +137,7 @@ std::shared_ptr<ExecImage> make_image(const Graph& graph) {
         ExecNode made;
         made.work = node->work;
         made.id = node->id;
+        made.exit_since = node->exit_since;
         made.enabled = node->enabled;
         made.memory = node->memory;
         for (const Node* before : node->before) made.before.push_back(places.at(before));

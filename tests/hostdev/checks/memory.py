@@ -38,6 +38,8 @@ class Cases:
             "host_read": self.host_read,
             "host_write": self.host_write,
             "pinned_clean": self.pinned,
+            "tile_then_pinned_clean": self.pinned,
+            "tile_then_unwritten": lambda name: self.launch(name, x=self.pool.take("blank", (N,))),
             "scratch": lambda name: self.launch(name, shared=124),
             "scratch_unwritten": lambda name: self.launch(name, grid=2, shared=128),
         }
