@@ -53,7 +53,7 @@ void Block::prepare(Job& work_job) {
             for (uint32_t y = 0; y < size.y; ++y)
                 for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
     }
-    in_order = shuffle().on ? 0 : ~0u;
+    in_order = shuffling() ? 0 : ~0u;
     code_range(reinterpret_cast<uint64_t>(launch.kernel->run), &code_start, &code_end);
     // Outside the kernel's fibers: the first touch may allocate.
     shared_tail_ = launch.kernel->touch();

@@ -8,6 +8,8 @@
 #pragma once
 #include <cstdint>
 
+#include "check.h"
+
 namespace lowgraph {
 
 struct Shuffle {
@@ -16,6 +18,9 @@ struct Shuffle {
     uint64_t seed = 0;
 };
 const Shuffle& shuffle();  // as the environment had it at the first call
+// Whether the dice decide. The checker needs none to see what is not ordered: while checking all comes
+// in one order, so that a finding is there in every run or in none.
+inline bool shuffling() { return shuffle().on && !checking(); }
 
 // Numbers that look random and follow from what they are thrown from.
 class Dice {
