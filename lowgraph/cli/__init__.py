@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowgraph._version import VERSION
-from lowgraph.cli import cache, check, compile, host_library, info, verify
+from lowgraph.cli import bench, cache, check, compile, host_library, info, verify
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
 from lowgraph.train.arguments import OneLineParser
 
@@ -18,6 +18,7 @@ _COMMANDS = {
     "host-library": host_library,
     "verify": verify,
     "check": check,
+    "bench": bench,
 }
 
 
