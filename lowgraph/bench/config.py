@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,8 @@ class BenchConfig:
     rivals: bool = True
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"auto|host|cuda(:\d+)?", self.device):
+            raise ConfigError(f"unknown device {self.device!r}; use auto, host, cuda or cuda:N")
         if self.suite is not None and self.suite not in SUITES:
             raise ConfigError(f"unknown suite {self.suite!r}; there are {', '.join(SUITES)}")
         unknown = [name for name in self.rows if name not in ROWS]

@@ -12,8 +12,9 @@ from typing import Any
 
 from lowgraph.bench.cases import Case
 from lowgraph.bench.process import ArmFailed, ArmProcess
+from lowgraph.bench.rows import Rival
 
-__all__ = ["Measured", "measure"]
+__all__ = ["Measured", "measure", "start"]
 
 _OPEN_S, _BURST_S = 900.0, 120.0  # compiling a model takes minutes, a burst does not
 _HOST_STEPS = 4  # few, behind a wait: more would wait for room in the queue or in the feed's ring
@@ -46,7 +47,7 @@ def measure(
     with _processes() as started:
         for arm in case.arms(with_rivals):
             say(f"  {arm.who}: starting")
-            process = ArmProcess(case.command(arm, programs), _environment(programs), programs)
+            process = start(case, arm, programs)
             started.append(process)
             lanes += _opened(process, case, arm.who, arm.mode)
         alive = [lane for lane in lanes if not lane.found.error]
@@ -100,6 +101,11 @@ class _Lane:
             self.found.error = f"{what}: {error}"
             return {}
         return answer
+
+
+def start(case: Case, arm: Rival, programs: Path) -> ArmProcess:
+    """The process of an arm, which is not opened yet."""
+    return ArmProcess(case.command(arm, programs), _environment(programs), programs)
 
 
 def _opened(process: ArmProcess, case: Case, who: str, mode: str) -> list[_Lane]:
