@@ -49,7 +49,10 @@ class Parts:
     Attributes
     ----------
     steps_done: issued so far, those before a resume included: what the device will count.
+    library_class: what kernels are loaded by.
     """
+
+    library_class = Library
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class Parts:
     def _open(self, device: Device, undo: ExitStack) -> None:
         self.stream = driver.stream.create()
         undo.callback(driver.stream.destroy, self.stream)
-        self.library = Library(device, say=_to_stderr)
+        self.library = self.library_class(device, say=_to_stderr)
         self.pool = PersistentPool(device)
         undo.callback(self.pool.close)
         self.blas = Blas(device, self.library, self.stream, self.pool)
