@@ -32,8 +32,10 @@ from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
+from lowgraph.ops.relu import BiasRelu
 from lowgraph.ops.residual import Residual
 from lowgraph.ops.rms_norm import RmsNorm
+from lowgraph.ops.sgd import Sgd
 from lowgraph.ops.ssd import Ssd
 from lowgraph.ops.staged import StagedCopy
 
@@ -43,6 +45,7 @@ __all__ = [
     "BatchGather",
     "Bias",
     "BiasGelu",
+    "BiasRelu",
     "BinaryCrossEntropy",
     "CausalAttention",
     "CausalConv1d",
@@ -61,6 +64,7 @@ __all__ = [
     "RandomState",
     "Residual",
     "RmsNorm",
+    "Sgd",
     "Ssd",
     "StagedCopy",
 ]
