@@ -1,5 +1,4 @@
-// Causal self-attention over packed projections, float32, without the [T,T] matrix (Dao et al.
-// 2022).
+// Causal self-attention over packed projections, without the [T,T] matrix (Dao et al. 2022).
 //
 //   s[i,j] = scale * q[i].k[j] for j <= i,   p = softmax(s),   out[i] = sum over j of p[i,j] v[j]
 //   lse[i] = log(sum over j of exp(s[i,j]))
@@ -7,8 +6,8 @@
 //   dq[i] = scale * sum over j of ds[i,j] k[j],   dk[j] = scale * sum over i of ds[i,j] q[i]
 //   dv[j] = sum over i of p[i,j] dout[i]
 //
-// Shapes: qkv, dqkv [B,T,3C] (q, k, v beside each other, C = heads * HEAD_SIZE, head-major); out,
-// dout [B,T,C]; lse, delta [B,heads,T].
+// Shapes: qkv, dqkv [B,T,3C], act_t (q, k, v beside each other, C = heads * HEAD_SIZE, head-major);
+// out, dout [B,T,C], act_t; lse, delta [B,heads,T], float32 like all that is computed.
 // HEAD_SIZE is a define, a multiple of 4; above 32 the key kernel spills registers (correct,
 // slower).
 // Launch, all three: block 64, grid (ceil(T/64), heads, B).
@@ -16,7 +15,7 @@
 // shared memory 32 rows at a time. Two kernels for backward, one owning queries and one owning
 // keys, recompute p: no atomics.
 
-#include "common/quad.cuh"    // load_quad
+#include "common/act.cuh"     // act_t, load_quad
 #include "common/unroll.cuh"  // UNROLL, VECTOR
 
 #ifndef HEAD_SIZE
@@ -35,7 +34,7 @@ typedef float Rows[TILE][HEAD_SIZE];
 
 // One row of a head, `factor` times; zeros past the end of the sequence.
 __device__ __forceinline__ void load_vector(
-    float* vector, const float* from, bool exists, float factor)
+    float* vector, const act_t* from, bool exists, float factor)
 {
     UNROLL for (int d = 0; d < HEAD_SIZE; d += 4) {
         float4 q = exists ? load_quad(from + d, 4) : same_quad(0.0f);
@@ -46,7 +45,7 @@ __device__ __forceinline__ void load_vector(
     }
 }
 
-__device__ __forceinline__ void store_vector(float* to, const float* vector, float factor)
+__device__ __forceinline__ void store_vector(act_t* to, const float* vector, float factor)
 {
     UNROLL for (int d = 0; d < HEAD_SIZE; d += 4) {
         float4 q = make_float4(vector[d], vector[d + 1], vector[d + 2], vector[d + 3]);
@@ -57,7 +56,7 @@ __device__ __forceinline__ void store_vector(float* to, const float* vector, flo
 // Rows first .. first+TILE of a head into shared memory, in either or both orders; zeros past the
 // end.
 __device__ __forceinline__ void load_tile(
-    float (*columns)[TILE + 4], float (*rows)[HEAD_SIZE], const float* from, size_t stride,
+    float (*columns)[TILE + 4], float (*rows)[HEAD_SIZE], const act_t* from, size_t stride,
     int first, int T, float factor)
 {
     for (int e = threadIdx.x; e < TILE * HEAD_SIZE / 4; e += ROWS) {
@@ -116,7 +115,7 @@ __device__ __forceinline__ Head head_of_block(int T)
 // Overwrites out and lse. The softmax runs along the keys with a running peak and sum (Milakov,
 // Gimelshein 2018).
 extern "C" __global__ void __launch_bounds__(64) attention_forward(
-    float* __restrict__ out, float* __restrict__ lse, const float* __restrict__ qkv, int T,
+    act_t* __restrict__ out, float* __restrict__ lse, const act_t* __restrict__ qkv, int T,
     float scale)
 {
     __shared__ __align__(16) Columns k_columns;
@@ -124,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(64) attention_forward(
     Head h = head_of_block(T);
     int block_row = (gridDim.x - 1 - blockIdx.x) * ROWS;  // the longest rows first: a shorter tail
     int row = block_row + threadIdx.x;
-    const float* q_at = qkv + h.first;
+    const act_t* q_at = qkv + h.first;
 
     float q[HEAD_SIZE], sums[HEAD_SIZE], peak = LOWEST, total = 0.0f;
     load_vector(q, q_at + row * h.stride, row < T, scale);
@@ -161,8 +160,8 @@ extern "C" __global__ void __launch_bounds__(64) attention_forward(
 
 // Overwrites delta, and the q third of dqkv.
 extern "C" __global__ void __launch_bounds__(64) attention_backward_query(
-    float* __restrict__ dqkv, float* __restrict__ delta, const float* __restrict__ dout,
-    const float* __restrict__ qkv, const float* __restrict__ out, const float* __restrict__ lse,
+    act_t* __restrict__ dqkv, float* __restrict__ delta, const act_t* __restrict__ dout,
+    const act_t* __restrict__ qkv, const act_t* __restrict__ out, const float* __restrict__ lse,
     int T, float scale)
 {
     __shared__ __align__(16) Columns k_columns;
@@ -172,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(64) attention_backward_query(
     int block_row = (gridDim.x - 1 - blockIdx.x) * ROWS;
     int row = block_row + threadIdx.x;
     bool exists = row < T;
-    const float* q_at = qkv + h.first;
+    const act_t* q_at = qkv + h.first;
 
     float q[HEAD_SIZE], g[HEAD_SIZE], dq[HEAD_SIZE], own_delta = 0.0f;
     load_vector(dq, out + h.out_first + row * h.C, exists, 1.0f);
@@ -206,8 +205,8 @@ extern "C" __global__ void __launch_bounds__(64) attention_backward_query(
 // Overwrites the k and v thirds of dqkv; delta comes from attention_backward_query, which runs
 // before.
 extern "C" __global__ void __launch_bounds__(64) attention_backward_key(
-    float* __restrict__ dqkv, const float* __restrict__ delta, const float* __restrict__ dout,
-    const float* __restrict__ qkv, const float* __restrict__ lse, int T, float scale)
+    act_t* __restrict__ dqkv, const float* __restrict__ delta, const act_t* __restrict__ dout,
+    const act_t* __restrict__ qkv, const float* __restrict__ lse, int T, float scale)
 {
     __shared__ __align__(16) Columns q_columns;
     __shared__ __align__(16) Columns g_columns;
@@ -218,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(64) attention_backward_key(
     Head h = head_of_block(T);
     int block_row = blockIdx.x * ROWS, row = block_row + threadIdx.x;
     bool exists = row < T;
-    const float* k_at = qkv + h.first + h.C;
+    const act_t* k_at = qkv + h.first + h.C;
 
     float k[HEAD_SIZE], v[HEAD_SIZE], dk[HEAD_SIZE], dv[HEAD_SIZE];
     load_vector(k, k_at + row * h.stride, exists, 1.0f);
@@ -250,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(64) attention_backward_key(
         }
     }
     if (!exists) return;
-    float* to = dqkv + h.first + h.C + row * h.stride;
+    act_t* to = dqkv + h.first + h.C + row * h.stride;
     store_vector(to, dk, 1.0f);
     store_vector(to + h.C, dv, 1.0f);
 }

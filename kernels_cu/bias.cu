@@ -1,27 +1,27 @@
-// Bias of a linear layer, float32: y[r,c] += bias[c], and its gradient dbias[c] = sum over rows of
-// dy[r,c].
+// Bias of a linear layer: y[r,c] += bias[c], and its gradient dbias[c] = sum over rows of dy[r,c].
 //
-// Shapes: y, dy [rows,C]; bias, dbias [C]; partial [chunks,C].
+// Shapes: y, dy [rows,C], act_t; bias, dbias [C]; partial [chunks,C], float32 like all that is
+// computed.
 
-#include "common/quad.cuh"  // quads
+#include "common/act.cuh"  // act_t, quads
 
 // Adds bias to y in place.
 // Launch: block 128, grid ceil(rows*ceil(C/4)/128); four columns a thread.
 extern "C" __global__ void __launch_bounds__(128) bias_add(
-    float* __restrict__ y, const float* __restrict__ bias, int rows, int C)
+    act_t* __restrict__ y, const float* __restrict__ bias, int rows, int C)
 {
     int quads = (C + 3) / 4;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, row = i / quads;
     if (row >= rows) return;
     int c = (int)(i - row * quads) * 4, valid = quad_valid(c, C);
-    float* to = y + row * C + c;
+    act_t* to = y + row * C + c;
     store_quad(to, add_quad(load_quad(to, valid), load_quad(bias + c, valid)), valid);
 }
 
 // Overwrites partial[chunk] with the column sums over the chunk's rows, added in row order.
 // Launch: block 64, grid (ceil(C/256), chunks); a thread owns four columns; no barrier.
 extern "C" __global__ void __launch_bounds__(64) column_sum_partial(
-    float* __restrict__ partial, const float* __restrict__ dy, int rows, int C, int chunk_rows)
+    float* __restrict__ partial, const act_t* __restrict__ dy, int rows, int C, int chunk_rows)
 {
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (c >= C) return;

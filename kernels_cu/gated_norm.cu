@@ -1,16 +1,18 @@
-// Root-mean-square norm of a gated input over the last axis, float32 (the norm before Mamba-2's
-// output projection, Dao and Gu 2024; RMS norm: Zhang and Sennrich 2019).
+// Root-mean-square norm of a gated input over the last axis (the norm before Mamba-2's output
+// projection, Dao and Gu 2024; RMS norm: Zhang and Sennrich 2019).
 //
 //   u = x * silu(z),  rstd = 1 / sqrt(average(u^2) + epsilon),  y = u * rstd * weight
 //   du = rstd * (g - u * rstd^2 * average(g * u)),  g = dy * weight
 //   dx = du * silu(z),  dz = du * x * silu'(z)
 //   dweight[c] = sum over rows of dy * u * rstd
 //
-// Shapes: x, z, y, dx, dz, dy [rows,C]; rstd [rows]; weight, dweight [C]; partial [chunks,C], which
-// column_sum_final of bias.cu adds up: no atomics, and the bits repeat.
+// Shapes: y [rows,C], act_t; x, z, dx, dz, dy [rows,C]; rstd [rows]; weight, dweight [C]; partial
+// [chunks,C], which column_sum_final of bias.cu adds up: no atomics, and the bits repeat. All but y
+// is float32.
 // z and dz may be columns of a wider matrix: z_row, at least C, is the distance of their rows.
 
-#include "common/row_lanes.cuh"  // row_lane, quads
+#include "common/act.cuh"        // act_t, quads
+#include "common/row_lanes.cuh"  // row_lane
 #include "common/sigmoid.cuh"    // sigmoid_quad, silu_slope_quad
 
 // x * silu(z)
@@ -22,7 +24,7 @@ __device__ __forceinline__ float4 gated_quad(float4 x, float4 z)
 // Overwrites y and rstd.
 // Launch: block 128, grid ceil(rows/16); eight threads a row.
 extern "C" __global__ void __launch_bounds__(128) gated_norm_forward(
-    float* __restrict__ y, float* __restrict__ rstd, const float* __restrict__ x,
+    act_t* __restrict__ y, float* __restrict__ rstd, const float* __restrict__ x,
     const float* __restrict__ z, const float* __restrict__ weight, int rows, int C, int z_row,
     float epsilon)
 {

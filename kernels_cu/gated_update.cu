@@ -1,14 +1,15 @@
-// One gated refinement of a hidden state, float32: a candidate, let in by a gate, is added to it.
+// One gated refinement of a hidden state: a candidate, let in by a gate, is added to it.
 //
 //   s = sigmoid(a + gate_bias),  t = tanh(b + candidate_bias),  next = h + s * t
 //   da = dnext * t * s * (1 - s),  db = dnext * s * (1 - t * t)
 //
 // Shapes: h, next, dnext [rows,C]; gates [rows,2C], a row's a or s or da, then its b or t or db;
-// biases [C]; partial [chunks,2C], by column_sum_partial of bias.cu over da and db.
+// biases [C]; partial [chunks,2C], by column_sum_partial of bias.cu over da and db. All float32, but
+// for the copies that products read, act_t, written where they are not null: narrow.
 // s and t take the place of a and b, and da and db that of s and t: what a loop keeps for backward
 // is one matrix for all its turns, and its weight gradient one product with it.
 
-#include "common/quad.cuh"     // quads
+#include "common/act.cuh"      // act_t, quads
 #include "common/sigmoid.cuh"  // sigmoid_quad
 
 struct Place {
@@ -29,11 +30,11 @@ __device__ __forceinline__ Place place_of(int rows, int C)
     return at;
 }
 
-// Overwrites next, and gates, a and b, with s and t. next may be h.
+// Overwrites next, narrow [rows,C] with the same, and gates, a and b, with s and t. next may be h.
 // Launch: block 128, grid ceil(rows*ceil(C/4)/128); four columns a thread.
 extern "C" __global__ void __launch_bounds__(128) gated_update_forward(
-    float* next, float* __restrict__ gates, const float* h, const float* __restrict__ gate_bias,
-    const float* __restrict__ candidate_bias, int rows, int C)
+    float* next, act_t* __restrict__ narrow, float* __restrict__ gates, const float* h,
+    const float* __restrict__ gate_bias, const float* __restrict__ candidate_bias, int rows, int C)
 {
     Place at = place_of(rows, C);
     if (at.valid == 0) return;
@@ -44,13 +45,16 @@ extern "C" __global__ void __launch_bounds__(128) gated_update_forward(
     t = make_float4(tanhf(t.x), tanhf(t.y), tanhf(t.z), tanhf(t.w));
     store_quad(gate, s, at.valid);
     store_quad(gate + C, t, at.valid);
-    store_quad(next + at.h, fma_quad(s, t, load_quad(h + at.h, at.valid)), at.valid);
+    float4 after = fma_quad(s, t, load_quad(h + at.h, at.valid));
+    store_quad(next + at.h, after, at.valid);
+    if (narrow) store_quad(narrow + at.h, after, at.valid);
 }
 
-// Overwrites gates, s and t, with da and db.
+// Overwrites gates, s and t, with da and db, and narrow [rows,2C] with the same.
 // Launch: as gated_update_forward.
 extern "C" __global__ void __launch_bounds__(128) gated_update_backward(
-    float* __restrict__ gates, const float* __restrict__ dnext, int rows, int C)
+    float* __restrict__ gates, act_t* __restrict__ narrow, const float* __restrict__ dnext, int rows,
+    int C)
 {
     Place at = place_of(rows, C);
     if (at.valid == 0) return;
@@ -59,8 +63,13 @@ extern "C" __global__ void __launch_bounds__(128) gated_update_backward(
     float4 g = load_quad(dnext + at.h, at.valid), one = same_quad(1.0f), minus = same_quad(-1.0f);
     float4 s_slope = multiply_quad(s, fma_quad(minus, s, one));
     float4 t_slope = multiply_quad(add_quad(one, t), fma_quad(minus, t, one));
-    store_quad(gate, multiply_quad(g, multiply_quad(t, s_slope)), at.valid);
-    store_quad(gate + C, multiply_quad(g, multiply_quad(s, t_slope)), at.valid);
+    float4 da = multiply_quad(g, multiply_quad(t, s_slope));
+    float4 db = multiply_quad(g, multiply_quad(s, t_slope));
+    store_quad(gate, da, at.valid);
+    store_quad(gate + C, db, at.valid);
+    if (!narrow) return;
+    store_quad(narrow + at.gate, da, at.valid);
+    store_quad(narrow + at.gate + C, db, at.valid);
 }
 
 // Overwrites both biases' gradients with the sums over chunks, in chunk order, or adds them where

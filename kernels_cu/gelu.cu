@@ -1,5 +1,5 @@
-// GELU with the tanh approximation (Hendrycks and Gimpel 2016), float32, fused with the bias of the
-// linear layer before it.
+// GELU with the tanh approximation (Hendrycks and Gimpel 2016), fused with the bias of the linear
+// layer before it.
 //
 //   gelu(x) = x/2 * (1 + tanh(u)),  u = sqrt(2/pi) * (x + 0.044715 x^3)
 //           = x * s,                s = 1 / (1 + exp(-2u))
@@ -7,29 +7,17 @@
 //
 // The second form needs one exponential, and keeps its relative accuracy for very negative x, where
 // 1 + tanh cancels.
-// Shapes: pre, activation, dpre, dactivation [rows,C]; bias [C].
+// The activation is that of pre before it is rounded to act_t; backward sees it rounded.
+// Shapes: pre, activation, dpre, dactivation [rows,C], act_t; bias [C], float32.
 
-#include "common/quad.cuh"  // quads
+#include "common/act.cuh"  // act_t, quads
 
-#define ROOT_2_OVER_PI 0.7978845608028654f
-#define CUBIC 0.044715f
-
-__device__ __forceinline__ float gelu_gate(float x)
-{
-    float u = ROOT_2_OVER_PI * (x + CUBIC * x * x * x);
-    return 1.0f / (1.0f + expf(-2.0f * u));  // if that overflows to infinity, the gate is 0
-}
-
-__device__ __forceinline__ float gelu_slope(float x)
-{
-    float s = gelu_gate(x);
-    return s + x * s * (1.0f - s) * 2.0f * ROOT_2_OVER_PI * (1.0f + 3.0f * CUBIC * x * x);
-}
+#include "common/gelu.cuh"  // gelu_gate, gelu_slope
 
 // Adds bias to pre in place (backward needs it) and overwrites activation with gelu(pre).
 // Launch: block 128, grid ceil(rows*ceil(C/4)/128); four columns a thread.
 extern "C" __global__ void __launch_bounds__(128) bias_gelu_forward(
-    float* __restrict__ activation, float* __restrict__ pre, const float* __restrict__ bias,
+    act_t* __restrict__ activation, act_t* __restrict__ pre, const float* __restrict__ bias,
     int rows, int C)
 {
     int quads = (C + 3) / 4;
@@ -45,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(128) bias_gelu_forward(
 // Overwrites dpre = dactivation * gelu'(pre), count elements; dpre may be dactivation.
 // Launch: block 128, grid ceil(count/512); four elements a thread.
 extern "C" __global__ void __launch_bounds__(128) gelu_backward(
-    float* dpre, const float* dactivation, const float* __restrict__ pre, long long count)
+    act_t* dpre, const act_t* dactivation, const act_t* __restrict__ pre, long long count)
 {
     long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (i >= count) return;

@@ -1,16 +1,17 @@
-// Layer normalisation over the last axis, float32.
+// Layer normalisation over the last axis.
 //
 //   y = (x - mean) * rstd * weight + bias,  rstd = 1 / sqrt(variance + epsilon), variance over C
 //   dx = rstd * (g - average(g) - xhat * average(g * xhat)),
 //        g = dy * weight,  xhat = (x - mean) * rstd
 //   dweight[c] = sum over rows of dy * xhat,    dbias[c] = sum over rows of dy
 //
-// Shapes: x, y, dx, dy [rows,C]; mean, rstd [rows]; weight, bias, dweight, dbias [C]; partial
-// [chunks,2,C].
+// Shapes: y, dy, narrow [rows,C], act_t; x, dx [rows,C]; mean, rstd [rows]; weight, bias, dweight,
+// dbias [C]; partial [chunks,2,C], float32 like all that is not said to be act_t.
 // The parameter gradients take two kernels (a sum for each chunk of rows, then over the chunks in
 // order), so that no atomics are needed and the bits repeat.
 
-#include "common/row_lanes.cuh"  // row_lane, quads
+#include "common/act.cuh"        // act_t, quads
+#include "common/row_lanes.cuh"  // row_lane
 
 __device__ __forceinline__ float square(float x)
 {
@@ -24,7 +25,7 @@ __device__ __forceinline__ float square(float x)
 // the row's first element: on a mean of 1000 the lane means would be rounded to 6e-5, which a
 // spread of 0.05 feels in the fourth digit.
 extern "C" __global__ void __launch_bounds__(128) layernorm_forward(
-    float* __restrict__ y, float* __restrict__ mean, float* __restrict__ rstd,
+    act_t* __restrict__ y, float* __restrict__ mean, float* __restrict__ rstd,
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
     int rows, int C, float epsilon)
 {
@@ -85,17 +86,19 @@ extern "C" __global__ void __launch_bounds__(128) layernorm_forward(
 }
 
 // Overwrites dx, or adds to it where accumulate is 1 (a residual branch's gradient is already
-// there).
-// Launch: block 128, grid ceil(rows/16). dx may be dy.
+// there); overwrites narrow with dx as act_t unless it is null: the operand of the products that dx
+// goes to next, for which it would else be cast.
+// Launch: block 128, grid ceil(rows/16). dx may be dy where act_t is float.
 extern "C" __global__ void __launch_bounds__(128) layernorm_backward(
-    float* dx, const float* dy, const float* __restrict__ x, const float* __restrict__ weight,
-    const float* __restrict__ mean, const float* __restrict__ rstd, int rows, int C, int accumulate)
+    float* dx, act_t* __restrict__ narrow, const act_t* dy, const float* __restrict__ x,
+    const float* __restrict__ weight, const float* __restrict__ mean,
+    const float* __restrict__ rstd, int rows, int C, int accumulate)
 {
     __shared__ float sums[BLOCK_ROWS][ROW_LANES];
     __shared__ float products[BLOCK_ROWS][ROW_LANES];
     RowLane me = row_lane(rows, C);
     const float* x_row = x + me.row * C;
-    const float* dy_row = dy + me.row * C;
+    const act_t* dy_row = dy + me.row * C;
     float row_mean = me.columns ? mean[me.row] : 0.0f, row_rstd = me.columns ? rstd[me.row] : 0.0f;
 
     // own columns; past the end of a row weight and dy read as 0, so nothing is added there
@@ -133,14 +136,16 @@ extern "C" __global__ void __launch_bounds__(128) layernorm_backward(
         g.y = row_rstd * (g.y * w.y - average_g - (q.y - row_mean) * row_rstd * average_gx);
         g.z = row_rstd * (g.z * w.z - average_g - (q.z - row_mean) * row_rstd * average_gx);
         g.w = row_rstd * (g.w * w.w - average_g - (q.w - row_mean) * row_rstd * average_gx);
-        store_quad(to, accumulate ? add_quad(load_quad(to, valid), g) : g, valid);
+        if (accumulate) g = add_quad(load_quad(to, valid), g);
+        store_quad(to, g, valid);
+        if (narrow) store_quad(narrow + me.row * C + c, g, valid);
     }
 }
 
 // Overwrites partial[chunk] = (dweight, dbias) summed over the chunk's rows.
 // Launch: block 64, grid (ceil(C/256), chunks); a thread owns four columns; no barrier.
 extern "C" __global__ void __launch_bounds__(64) layernorm_backward_partial(
-    float* __restrict__ partial, const float* __restrict__ dy, const float* __restrict__ x,
+    float* __restrict__ partial, const act_t* __restrict__ dy, const float* __restrict__ x,
     const float* __restrict__ mean, const float* __restrict__ rstd, int rows, int C, int chunk_rows)
 {
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 4;

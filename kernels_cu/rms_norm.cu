@@ -1,19 +1,21 @@
-// Root-mean-square norm over the last axis, float32 (Zhang and Sennrich 2019), of a residual stream
-// that a branch may join first.
+// Root-mean-square norm over the last axis (Zhang and Sennrich 2019), of a residual stream that a
+// branch may join first.
 //
 //   u = x + branch,  rstd = 1 / sqrt(average(u^2) + epsilon),  y = u * rstd * weight
 //   dx = rstd * (g - u * rstd^2 * average(g * u)),  g = dy * weight;  it is branch's gradient, too
 //   dweight[c] = sum over rows of dy * u * rstd
 //
-// Shapes: x, branch, sum, y, dx, dy [rows,C]; rstd [rows]; weight, dweight [C]; partial [chunks,C],
-// which column_sum_final of bias.cu adds up: no atomics, and the bits repeat.
+// Shapes: y, dy, narrow [rows,C], act_t; x, branch, sum, dx [rows,C]; rstd [rows]; weight, dweight
+// [C]; partial [chunks,C], which column_sum_final of bias.cu adds up: no atomics, and the bits
+// repeat. float32 but for what is said to be act_t.
 
-#include "common/row_lanes.cuh"  // row_lane, quads
+#include "common/act.cuh"        // act_t, quads
+#include "common/row_lanes.cuh"  // row_lane
 
 // Overwrites y and rstd, and sum with u. Without a branch (null) u is x, and sum is left alone.
 // Launch: block 128, grid ceil(rows/16); eight threads a row. sum may be x or branch.
 extern "C" __global__ void __launch_bounds__(128) rms_norm_forward(
-    float* __restrict__ y, float* __restrict__ rstd, float* sum, const float* x,
+    act_t* __restrict__ y, float* __restrict__ rstd, float* sum, const float* x,
     const float* branch, const float* __restrict__ weight, int rows, int C, float epsilon)
 {
     __shared__ float squares[BLOCK_ROWS][ROW_LANES];
@@ -49,11 +51,13 @@ extern "C" __global__ void __launch_bounds__(128) rms_norm_forward(
 }
 
 // Overwrites dx, or adds to it where accumulate is 1 (the stream's own gradient is already there).
-// u: x where there was no branch, else sum. dx may be dy.
+// Overwrites narrow with dx as act_t unless it is null: the operand of the products dx goes to next.
+// u: x where there was no branch, else sum. dx may be dy where act_t is float.
 // Launch: block 128, grid ceil(rows/16); eight threads a row.
 extern "C" __global__ void __launch_bounds__(128) rms_norm_backward(
-    float* dx, const float* dy, const float* __restrict__ u, const float* __restrict__ weight,
-    const float* __restrict__ rstd, int rows, int C, int accumulate)
+    float* dx, act_t* __restrict__ narrow, const act_t* dy, const float* __restrict__ u,
+    const float* __restrict__ weight, const float* __restrict__ rstd, int rows, int C,
+    int accumulate)
 {
     __shared__ float products[BLOCK_ROWS][ROW_LANES];
     RowLane me = row_lane(rows, C);
@@ -77,14 +81,16 @@ extern "C" __global__ void __launch_bounds__(128) rms_norm_backward(
         float4 g = multiply_quad(load_quad(dy + origin + c, valid), load_quad(weight + c, valid));
         float4 du = multiply_quad(fma_quad(load_quad(u + origin + c, valid), pull, g), scale);
         float* to = dx + origin + c;
-        store_quad(to, accumulate ? add_quad(load_quad(to, valid), du) : du, valid);
+        if (accumulate) du = add_quad(load_quad(to, valid), du);
+        store_quad(to, du, valid);
+        if (narrow) store_quad(narrow + origin + c, du, valid);
     }
 }
 
 // Overwrites partial[chunk] = dweight summed over the chunk's rows.
 // Launch: block 64, grid (ceil(C/256), chunks); a thread owns four columns; no barrier.
 extern "C" __global__ void __launch_bounds__(64) rms_norm_backward_partial(
-    float* __restrict__ partial, const float* __restrict__ dy, const float* __restrict__ u,
+    float* __restrict__ partial, const act_t* __restrict__ dy, const float* __restrict__ u,
     const float* __restrict__ rstd, int rows, int C, int chunk_rows)
 {
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 4;

@@ -9,7 +9,7 @@ no CuPy, and costs next to nothing:
 * `Blas`: single-precision matrix products on a preallocated workspace.
 * `GraphStep`, `StepReport`: a step primed, recorded and replayed as one graph, and its report.
 * `ShapeKeyedSteps`: a step for each shape, in a cache with a budget of graphs and bytes.
-* `stage`: names a part of a step, for what is said of its launches.
+* `stage`, `arm`: name a part of a step, for what is said of its launches; an arm can be left out.
 * `LowgraphError`: the base of everything raised here (all of them: `lowgraph.errors`).
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lowgraph.errors import LowgraphError
     from lowgraph.kernels import Kernel, Library
     from lowgraph.memory import PersistentPool, Slice
-    from lowgraph.stages import stage
+    from lowgraph.stages import arm, stage
 
 _HOMES = {
     "Blas": "lowgraph.blas",
@@ -40,6 +40,7 @@ _HOMES = {
     "ShapeKeyedSteps": "lowgraph.capture",
     "Slice": "lowgraph.memory",
     "StepReport": "lowgraph.capture",
+    "arm": "lowgraph.stages",
     "open_device": "lowgraph.driver",
     "stage": "lowgraph.stages",
 }
@@ -56,6 +57,7 @@ __all__ = [
     "Slice",
     "StepReport",
     "__version__",
+    "arm",
     "open_device",
     "stage",
 ]

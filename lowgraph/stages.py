@@ -9,6 +9,15 @@ Stages nest, and belong to the thread that enters them. A capture's journal asks
 as a profiler's ranges, is a `Listener` (`listening`). A replay runs no Python of the step, so
 stages cost nothing there.
 
+An *arm* is a stage that a measurement can run the step without:
+
+    with lowgraph.arm("ema") as on:
+        if on:
+            ...
+
+It is on but inside `without("ema")`, whose block runs the step, or records it, with that part left
+out. `nvtx_ranges` shows stages, arms among them, in NVIDIA's profilers.
+
 While nothing listens, a stage that is named where it is entered takes 0.7 us, one that is made
 before 0.45 us (benchmarks/stage_cost.py, CPython 3.11 on a shared server core): a sixth, or a
 tenth, of one launch from Python.
@@ -17,14 +26,25 @@ tenth, of one launch from Python.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from lowgraph.errors import ConfigError
 
-__all__ = ["Listener", "current", "listening", "restored", "stage", "within"]
+__all__ = [
+    "Listener",
+    "arm",
+    "current",
+    "inclusive",
+    "listening",
+    "nvtx_ranges",
+    "restored",
+    "stage",
+    "within",
+    "without",
+]
 
 
 class Listener(Protocol):
@@ -45,6 +65,8 @@ class _Here(threading.local):
 _here = _Here()
 _lock = threading.Lock()  # of who listens
 _listeners: tuple[Listener, ...] = ()
+_off: frozenset[str] = frozenset()
+_asked: tuple[set[str], ...] = ()  # one of each open `without`
 
 
 class stage:  # used as a statement, as in `with stage("forward")`
@@ -84,6 +106,54 @@ class stage:  # used as a statement, as in `with stage("forward")`
             listener.end(path)
 
 
+class arm:  # used as a statement, as in `with arm("ema") as on`
+    """A stage that can be left out: the block is told whether it is on, and acts by it.
+
+    name: as of a stage. Raises ConfigError for another. What it leaves out has to be something that
+    the rest of the step can do without: memory that it takes is still to be taken by who reads it.
+    """
+
+    __slots__ = ("_name", "_stage")
+
+    def __init__(self, name: str) -> None:
+        self._stage = stage(name)
+        self._name = name
+
+    def __enter__(self) -> bool:
+        """Enter the stage; returns whether the arm is on."""
+        self._stage.__enter__()
+        for names in _asked:
+            names.add(self._name)
+        return self._name not in _off
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the stage."""
+        self._stage.__exit__(kind, error, trace)
+
+
+@contextmanager
+def without(*names: str) -> Iterator[set[str]]:
+    """Turn arms off, in every thread, until the block ends; blocks nest.
+
+    Yields the names of the arms that were entered in the block, on or off: empty at first.
+    """
+    global _off, _asked
+    asked: set[str] = set()
+    with _lock:
+        before = _off
+        _off, _asked = _off | frozenset(names), (*_asked, asked)
+    try:
+        yield asked
+    finally:
+        with _lock:
+            _off, _asked = before, tuple(each for each in _asked if each is not asked)
+
+
 def current() -> str:
     """The calling thread's stage with those around it, "backward/attention"; "" outside of any."""
     return _here.paths[-1]
@@ -116,3 +186,48 @@ def listening(listener: Listener) -> Iterator[None]:
     finally:
         with _lock:
             _listeners = tuple(each for each in _listeners if each is not listener)
+
+
+class _Ranges:
+    """Tells NVTX of stages, by the last part of their names: its ranges nest by themselves."""
+
+    def __init__(self, nvtx: Any) -> None:
+        self._nvtx = nvtx
+
+    def begin(self, path: str) -> None:
+        self._nvtx.push_range(path.rpartition("/")[2])
+
+    def end(self, path: str) -> None:
+        self._nvtx.pop_range()
+
+
+@contextmanager
+def nvtx_ranges() -> Iterator[None]:
+    """Make each stage that is entered in the block an NVTX range, for NVIDIA's profilers.
+
+    They show when a step was enqueued, or recorded; a replay enters no stage. Raises ConfigError
+    without the package nvtx.
+    """
+    try:
+        import nvtx
+    except ImportError as error:
+        raise ConfigError(
+            "NVTX ranges need the package nvtx; install it with: pip install 'lowgraph[nvtx]'"
+        ) from error
+    with listening(_Ranges(nvtx)):
+        yield
+
+
+def inclusive(own: Mapping[str, float]) -> dict[str, float]:
+    """Add to what each stage has by itself what the stages inside of it have.
+
+    own: figures by full name, "" outside of any stage, which gets nothing added. Stages that only
+    hold others are in the result too, before them.
+    """
+    sums: dict[str, float] = {}
+    for path, value in own.items():
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            outer = "/".join(parts[:depth])
+            sums[outer] = sums.get(outer, 0) + value
+    return sums

@@ -19,10 +19,25 @@ from lowgraph.driver import compiler
 from lowgraph.errors import BuildError, KernelSourceError
 from lowgraph.kernels import signature, source
 
-# Files that take a define, with the values to try: head sizes of the presets, widths.
+# Files that take defines, with those to try: head sizes of the presets, widths, types.
+_TYPES = ({"act_t": "float"}, {"act_t": "__nv_bfloat16"})
 DEFINES = {
-    "attention.cu": [{"HEAD_SIZE": size} for size in ("16", "32")],
+    "attention.cu": [{"HEAD_SIZE": size, **kind} for size in ("16", "32") for kind in _TYPES],
+    "attention_mma.cu": [{"HEAD_SIZE": size} for size in ("16", "32", "64", "128")],
+    "gemm_mma.cu": [
+        {"TILE_M": rows, "TILE_N": columns}
+        for rows, columns in (("128", "64"), ("64", "64"), ("32", "64"), ("32", "32"))
+    ],
     "conv1d.cu": [{"CONV_WIDTH": width} for width in ("1", "4", "8")],
+    "gemm.cu": [
+        *({**kind, "out_t": "float"} for kind in _TYPES),
+        {"act_t": "__nv_bfloat16", "out_t": "__nv_bfloat16"},
+        {"ROUND_TF32": "1"},
+    ],
+    **{
+        f"{name}.cu": list(_TYPES)
+        for name in ("bias", "cast", "cross_entropy", "gelu", "layernorm")
+    },
 }
 
 

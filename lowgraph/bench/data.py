@@ -40,7 +40,7 @@ def plan_of(row: Row, size: ModelSize) -> Plan:
         steps=1_000_000, warmup=0, learning_rate=_LEARNING_RATE[row.optimizer], batch=preset.batch,
         weight_decay=0.0, final_share=1.0,
     )  # fmt: skip
-    return Plan(size.model, size.preset, preset.model, schedule, log_every=BATCHES)
+    return Plan(size.model, size.preset, preset.model, schedule, BATCHES, row.precision)
 
 
 def dataset(plan: Plan) -> Dataset:

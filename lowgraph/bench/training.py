@@ -14,18 +14,9 @@ from lowgraph.errors import LowgraphError
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan
 
-__all__ = ["built_precision", "open_training"]
+__all__ = ["open_training"]
 
 _RING_SLOTS = 64
-
-
-def built_precision(wanted: str) -> str:
-    """What lowgraph runs where a row wants this precision: the one place that decides it.
-
-    The training path is float32 throughout; a row's figures say so beside the wanted precision.
-    """
-    del wanted
-    return "fp32"
 
 
 def open_training(spec: Mapping[str, Any]) -> dict[str, StepArm]:
@@ -50,7 +41,7 @@ def open_training(spec: Mapping[str, Any]) -> dict[str, StepArm]:
     facts = {
         "losses": losses, "nodes": report.nodes, "capture_us": round(capture, 1),
         **graph_costs(graph), "memory_bytes": report.pool_bytes,
-        "precision": built_precision(row.precision), "params": parts.model.parameter_count,
+        "precision": plan.precision, "params": parts.model.parameter_count,
         "includes": (
             "batch drawn by the step, forward, loss, backward, gradient norm, "
             f"{row.optimizer}, loss ring; one graph launch"

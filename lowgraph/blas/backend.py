@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
+from lowgraph.precision import BFLOAT16, Precision
 
 __all__ = ["Backend", "Product"]
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 class Product(NamedTuple):
     """One product out[m,n] (+)= op(a)[m,k] op(b)[k,n]: its sizes and which operand is transposed.
 
     trans_a: `a` is stored [k,m]. trans_b: `b` is stored [n,k]. Not both. accumulate: added to out.
+    precision: of the operands; sums are float32. narrow: out is bfloat16 and not float32, for
+    bfloat16 operands only and not with accumulate, which would round the sum at every addition.
     """
 
     m: int
@@ -22,6 +29,8 @@ class Product(NamedTuple):
     trans_a: bool = False
     trans_b: bool = False
     accumulate: bool = False
+    precision: Precision = Precision.FP32
+    narrow: bool = False
 
     def check(self) -> Product:
         """Return it. Raises ConfigError for sizes or flags that cannot be."""
@@ -30,11 +39,41 @@ class Product(NamedTuple):
             raise ConfigError(f"gemm of {sizes}: each must be at least 1")
         if self.trans_a and self.trans_b:
             raise ConfigError("gemm: one operand can be transposed, not both")
+        if self.narrow and self.precision is not Precision.BF16:
+            raise ConfigError(
+                f"gemm: out is bfloat16 and the operands are {self.precision}: give float32 memory "
+                "for out, or bfloat16 operands and precision=Precision.BF16"
+            )
+        if self.narrow and self.accumulate:
+            raise ConfigError("gemm: only a float32 out can be added to, and this one is bfloat16")
         return self
+
+    def plain(self) -> Product:
+        """It in Python's own types: it is a key, and every later call compares with it."""
+        m, n, k, trans_a, trans_b, accumulate, precision, narrow = self
+        flags = bool(trans_a), bool(trans_b), bool(accumulate)
+        return Product(int(m), int(n), int(k), *flags, Precision(precision), bool(narrow))
+
+    @property
+    def out_dtype(self) -> np.dtype[Any]:
+        """The dtype of out; `precision.operand` is that of a and b."""
+        return BFLOAT16 if self.narrow else _FLOAT32
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that out, a and b must begin at a multiple of.
+
+        One element in float32, which costs nothing (decision 4); else what the loads of the
+        tensor cores want.
+        """
+        return 4 if self.precision is Precision.FP32 else 16
 
     def as_call(self) -> str:
         """The product as it is written in a `prepare` call."""
-        flags = [f"{name}=True" for name in self._fields[3:] if getattr(self, name)]
+        names = "trans_a", "trans_b", "accumulate", "narrow"
+        flags = [f"{name}=True" for name in names if getattr(self, name)]
+        if self.precision is not Precision.FP32:
+            flags.append(f"precision=Precision.{self.precision.name}")
         return f"Product({', '.join([str(self.m), str(self.n), str(self.k), *flags])})"
 
 

@@ -38,7 +38,7 @@ class CublasBackend:
         self._handle = self._create()
         version = self._api.get_version()
         number = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
-        self.title = f"GEMM by cuBLASLt {number} (float32, no TF32)"
+        self.title = f"GEMM by cuBLASLt {number}"
 
     def plan(self, product: Product, workspace_bytes: int) -> Plan:
         """Descriptors, and the algorithm that the heuristic picks for the workspace's size."""

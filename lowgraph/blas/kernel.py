@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from lowgraph.blas.backend import Product
 from lowgraph.kernels import Kernel, Library
 from lowgraph.memory import Slice
+from lowgraph.precision import Precision
 
 __all__ = ["KernelBackend", "split_k"]
 
@@ -35,6 +36,7 @@ def split_k(m: int, n: int, k: int, workspace: int) -> tuple[int, int]:
 class _Plan(NamedTuple):
     product: Product
     kernel: Kernel
+    reduce: Kernel
     grid: tuple[int, int, int]
     slabs: int
     chunk: int
@@ -43,34 +45,37 @@ class _Plan(NamedTuple):
 class KernelBackend:
     """gemm.cu."""
 
-    title = "GEMM by kernels_cu/gemm.cu (float32)"
+    title = "GEMM by kernels_cu/gemm.cu"
 
     def __init__(self, library: Library) -> None:
-        """Load the four kernels."""
-        self._gemm = {
-            (False, False): library.kernel("gemm.cu", "gemm_nn"),
-            (False, True): library.kernel("gemm.cu", "gemm_nt"),
-            (True, False): library.kernel("gemm.cu", "gemm_tn"),
-        }
-        self._reduce = library.kernel("gemm.cu", "gemm_reduce")
+        """Load the four kernels of a float32 product; the others when they are planned."""
+        self._library = library
+        for name in ("gemm_nn", "gemm_nt", "gemm_tn", "gemm_reduce"):
+            self._load(name, Precision.FP32, narrow=False)
 
     def plan(self, product: Product, workspace_bytes: int) -> _Plan:
-        """Kernel, grid and slabs."""
+        """Kernels, grid and slabs."""
         m, n, k = product[:3]
         slabs, chunk = split_k(m, n, k, workspace_bytes)
-        kernel = self._gemm[product.trans_a, product.trans_b]
-        return _Plan(product, kernel, (-(-n // _TILE), -(-m // _TILE), slabs), slabs, chunk)
+        name = "gemm_tn" if product.trans_a else "gemm_nt" if product.trans_b else "gemm_nn"
+        # Slabs are float32; the kernel that sums them rounds.
+        kernel = self._load(name, product.precision, narrow=product.narrow and slabs == 1)
+        reduce = self._load("gemm_reduce", product.precision, narrow=product.narrow)
+        grid = -(-n // _TILE), -(-m // _TILE), slabs
+        return _Plan(product, kernel, reduce, grid, slabs, chunk)
 
     def run(self, plan: _Plan, stream: int, workspace: Slice, out: Any, a: Any, b: Any) -> None:
         """One launch, or two with split-K."""
-        (m, n, k, _, _, accumulate), kernel, grid, slabs, chunk = plan
+        product, kernel, reduce, grid, slabs, chunk = plan
+        m, n, k = product[:3]
+        accumulate = int(product.accumulate)
         if slabs == 1:
-            kernel(stream, grid, 64, out, a, b, m, n, k, chunk, int(accumulate))
+            kernel(stream, grid, 64, out, a, b, m, n, k, chunk, accumulate)
             return
         partial = workspace.address
         kernel(stream, grid, 64, partial, a, b, m, n, k, chunk, 0)
         blocks = -(-m * n // _REDUCE_PER_BLOCK)
-        self._reduce(stream, blocks, 128, out, partial, m * n, slabs, int(accumulate))
+        reduce(stream, blocks, 128, out, partial, m * n, slabs, accumulate)
 
     def describe(self, plan: _Plan) -> str:
         """Kernel and slabs."""
@@ -81,3 +86,10 @@ class KernelBackend:
 
     def close(self) -> None:
         """Nothing to drop: modules stay loaded."""
+
+    def _load(self, name: str, precision: Precision, *, narrow: bool) -> Kernel:
+        out = Precision.BF16 if narrow else Precision.FP32
+        defines = {"act_t": precision.ctype, "out_t": out.ctype}
+        if precision is Precision.TF32:
+            defines["ROUND_TF32"] = "1"
+        return self._library.kernel("gemm.cu", name, defines)

@@ -1,7 +1,7 @@
 """What cublasLt is to do for one product: its descriptors, and an algorithm that stays.
 
 All of it is made outside windows, by one call of the heuristic a product; a product is run by
-addresses alone. Float32 with CUBLAS_COMPUTE_32F, so no TF32.
+addresses alone. Sums are float32, and TF32 is used where the product asks for it only.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 
 from lowgraph.blas.backend import Product
 from lowgraph.memory import readable
+from lowgraph.precision import Precision
 
 __all__ = ["Algorithm", "NoAlgorithm", "Plan", "make_plan"]
 
-_REAL_32F = 0  # CUDA_R_32F: of the operands, and of alpha and beta
+_REAL_32F = 0  # CUDA_R_32F: also of alpha and beta
+_REAL_16BF = 14  # CUDA_R_16BF
 _COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F
+_COMPUTE_32F_FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _OPERANDS = "ABCD"
-# Bytes: a part of a slice may begin at any element. It costs nothing: the heuristic picks the same
-# algorithms for 256 (decision 4).
-_ALIGNMENT = 4
 
 
 class NoAlgorithm(Exception):
@@ -74,10 +74,12 @@ def make_plan(api: Any, handle: int, product: Product, workspace_bytes: int, bet
     m, n, k = product[:3]
     with ExitStack() as made:
         operation = _operation(api, made, product)
-        of_a = _layout(api, made, *((k, m) if product.trans_a else (m, k)))
-        of_b = _layout(api, made, *((n, k) if product.trans_b else (k, n)))
-        of_out = _layout(api, made, m, n)
-        chosen = _choose(api, handle, (operation, of_b, of_a, of_out, of_out), workspace_bytes)
+        kind = _REAL_16BF if product.precision is Precision.BF16 else _REAL_32F
+        of_a = _layout(api, made, kind, *((k, m) if product.trans_a else (m, k)))
+        of_b = _layout(api, made, kind, *((n, k) if product.trans_b else (k, n)))
+        of_out = _layout(api, made, _REAL_16BF if product.narrow else _REAL_32F, m, n)
+        descriptors = operation, of_b, of_a, of_out, of_out
+        chosen = _choose(api, handle, descriptors, _wishes(api, product, workspace_bytes))
         at = chosen.ctypes.data  # the algorithm is the structure's first field
         algorithm = _read(api, at, int(chosen["workspace_size"][0]))
         kept = made.pop_all()
@@ -86,7 +88,9 @@ def make_plan(api: Any, handle: int, product: Product, workspace_bytes: int, bet
 
 def _operation(api: Any, made: ExitStack, product: Product) -> int:
     # cuBLAS is column-major: there the row-major product is out^T = op(b)^T op(a)^T.
-    operation: int = api.matmul_desc_create(_COMPUTE_32F, _REAL_32F)
+    tf32 = product.precision is Precision.TF32
+    compute = _COMPUTE_32F_FAST_TF32 if tf32 else _COMPUTE_32F
+    operation: int = api.matmul_desc_create(compute, _REAL_32F)
     made.callback(api.matmul_desc_destroy, operation)
     attributes = api.MatmulDescAttribute
     for attribute, value in (
@@ -98,20 +102,22 @@ def _operation(api: Any, made: ExitStack, product: Product) -> int:
     return operation
 
 
-def _layout(api: Any, made: ExitStack, rows: int, columns: int) -> int:
-    """The layout of a matrix that is stored row-major [rows, columns]."""
-    layout: int = api.matrix_layout_create(_REAL_32F, columns, rows, columns)
+def _layout(api: Any, made: ExitStack, kind: int, rows: int, columns: int) -> int:
+    """The layout of a matrix that is stored row-major [rows, columns]; kind: cudaDataType."""
+    layout: int = api.matrix_layout_create(kind, columns, rows, columns)
     made.callback(api.matrix_layout_destroy, layout)
     return layout
 
 
-def _choose(api: Any, handle: int, descriptors: tuple[int, ...], workspace_bytes: int) -> Any:
+def _choose(
+    api: Any, handle: int, descriptors: tuple[int, ...], wishes: list[tuple[int, int]]
+) -> Any:
     """The heuristic's first answer."""
     chosen = np.zeros(1, api.matmul_heuristic_result_dtype)
     count = np.zeros(1, np.int32)
     preference = api.matmul_preference_create()
     try:
-        for attribute, value in _wishes(api, workspace_bytes):
+        for attribute, value in wishes:
             given = np.array([value], api.get_matmul_preference_attribute_dtype(attribute))
             api.matmul_preference_set_attribute(
                 preference, attribute, given.ctypes.data, given.nbytes
@@ -121,17 +127,20 @@ def _choose(api: Any, handle: int, descriptors: tuple[int, ...], workspace_bytes
     finally:
         api.matmul_preference_destroy(preference)
     if count[0] == 0 or chosen["state"][0] != 0:
-        raise NoAlgorithm(f"no algorithm runs in a workspace of {workspace_bytes} bytes")
+        room = dict(wishes)[api.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES]
+        raise NoAlgorithm(f"no algorithm runs in a workspace of {room} bytes")
     return chosen
 
 
-def _wishes(api: Any, workspace_bytes: int) -> list[tuple[int, int]]:
+def _wishes(api: Any, product: Product, workspace_bytes: int) -> list[tuple[int, int]]:
     """What the algorithm must keep to, by attribute of the preference."""
     attributes, schemes = api.MatmulPreferenceAttribute, api.ReductionScheme
     # Not INPLACE: it counts in the workspace, which has to be cleared before each call, and adds
-    # the parts in `out` itself.
-    reductions = schemes.COMPUTE_TYPE | schemes.OUTPUT_TYPE
-    alignments = [(attributes[f"MIN_ALIGNMENT_{name}_BYTES"], _ALIGNMENT) for name in _OPERANDS]
+    # the parts in `out` itself. OUTPUT_TYPE would round the parts of a bfloat16 `out`.
+    reductions = schemes.COMPUTE_TYPE | (0 if product.narrow else schemes.OUTPUT_TYPE)
+    alignments = [
+        (attributes[f"MIN_ALIGNMENT_{name}_BYTES"], product.alignment) for name in _OPERANDS
+    ]
     return [
         (attributes.MAX_WORKSPACE_BYTES, workspace_bytes),
         (attributes.REDUCTION_SCHEME_MASK, reductions),

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from lowgraph import driver
 from lowgraph.blas.backend import Backend, Product
 from lowgraph.blas.cublas import CublasBackend
 from lowgraph.blas.kernel import KernelBackend
+from lowgraph.blas.operands import check_operands
 from lowgraph.blas.workspace import Workspaces, workspace_bytes
 from lowgraph.errors import CaptureRefused, ConfigError, LibraryNotReady
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice, fill_zero, open_window, readable
+from lowgraph.precision import BFLOAT16, Precision
 
 __all__ = ["Blas"]
+
+_DESCRIBED = {
+    Precision.FP32: "float32, no TF32",
+    Precision.TF32: "TF32 operands, float32 sums",
+    Precision.BF16: "bfloat16 operands, float32 sums",
+}
 
 
 class Blas:
@@ -66,9 +72,10 @@ class Blas:
         """The workspace of the stream that it was made for."""
         return self.workspaces.make(self.stream)
 
-    def describe(self) -> str:
-        """The header line of a run: backend, precision, workspace."""
-        return f"{self._backend.title}, workspace {readable(self.workspaces.nbytes)}"
+    def describe(self, precision: Precision = Precision.FP32) -> str:
+        """The header line of a run whose products have a precision: backend, it, workspace."""
+        room = readable(self.workspaces.nbytes)
+        return f"{self._backend.title} ({_DESCRIBED[precision]}), workspace {room}"
 
     def prepare(self, products: Iterable[Product] = (), stream: int | None = None) -> None:
         """Make a stream's workspace, and run each product once on scratch memory of the pool.
@@ -81,7 +88,7 @@ class Blas:
         target = self.stream if stream is None else stream
         self.workspaces.make(target)
         for product in products:
-            self._warm(Product(*product).check(), target)
+            self._warm(Product(*product).plain().check(), target)
         driver.stream.synchronize(target)
 
     def algorithms(self) -> dict[Product, str]:
@@ -105,16 +112,18 @@ class Blas:
         trans_a: bool = False,
         trans_b: bool = False,
         accumulate: bool = False,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        """out[m,n] = op(a)[m,k] op(b)[k,n], added to `out` with `accumulate`; row-major float32.
+        """out[m,n] = op(a)[m,k] op(b)[k,n], added to `out` with `accumulate`; row-major.
 
-        trans_a: `a` is stored [k,m]; trans_b: `b` is stored [n,k]. Raises ConfigError for operands
-        that are too small or not float32, LibraryNotReady, LibraryError.
+        trans_a: `a` is stored [k,m]; trans_b: `b` is stored [n,k]. precision: FP32 and TF32 take
+        float32 operands, BF16 takes bfloat16 (`BFLOAT16`). out is float32, or bfloat16 where the
+        operands are. Sums are float32 in each; but for FP32, what is given begins at a multiple of
+        16 bytes. Raises ConfigError for memory that does not fit, LibraryNotReady, LibraryError.
         """
-        _check("out", out, m * n)
-        _check("a", a, m * k)
-        _check("b", b, k * n)
-        product = Product(m, n, k, trans_a, trans_b, accumulate)
+        narrow = out.dtype == BFLOAT16
+        product = Product(m, n, k, trans_a, trans_b, accumulate, precision, narrow)
+        check_operands(product, out, a, b)
         recorder = open_window.recorder()
         if recorder is not None:
             recorder.sized("product", product.as_call(), product)
@@ -160,8 +169,7 @@ class Blas:
 
     def _first(self, product: Product, stream: int, out: Any, a: Any, b: Any) -> None:
         """The first product of its shape, or on its stream."""
-        m, n, k = map(int, product[:3])
-        product = Product(m, n, k, *map(bool, product[3:])).check()
+        product = product.plain().check()
         self._refuse_closed()
         window = open_window.mine()
         if window is not None:
@@ -198,12 +206,13 @@ class Blas:
 
     def _warm(self, product: Product, stream: int) -> None:
         m, n, k = product[:3]
-        take = self._pool.take
-        out, a, b = take("scratch out", m * n), take("scratch a", m * k), take("scratch b", k * n)
+        take, operand = self._pool.take, product.precision.operand
+        out = take("scratch out", m * n, product.out_dtype)
+        a, b = take("scratch a", m * k, operand), take("scratch b", k * n, operand)
         try:
             for piece in (out, a, b):
                 fill_zero(piece, stream)
-            self.gemm(stream, out, a, b, *product)
+            self.gemm(stream, out, a, b, *product[:-1])
         finally:
             # Another stream may be handed these blocks next.
             driver.stream.synchronize(stream)
@@ -213,16 +222,6 @@ class Blas:
     def _refuse_closed(self) -> None:
         if self._closed:
             raise ConfigError("this Blas is closed: make a new one")
-
-
-def _check(role: str, operand: Any, elements: int) -> None:
-    if operand.dtype != np.float32:
-        raise ConfigError(f"gemm: {role} {operand.name!r} is {operand.dtype}, not float32")
-    if operand.nbytes < 4 * elements:
-        raise ConfigError(
-            f"gemm: {role} {operand.name!r} has {operand.nbytes} bytes, "
-            f"its sizes need {4 * elements}"
-        )
 
 
 def _refuse_in_window(what: str, remedy: str) -> None:

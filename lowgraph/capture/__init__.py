@@ -15,6 +15,7 @@ from lowgraph.capture.pins import CopyIn, Input, Rebind, Table
 from lowgraph.capture.report import StepReport
 from lowgraph.capture.shapes import ShapeKeyedSteps
 from lowgraph.capture.shapes_report import ShapesReport
+from lowgraph.capture.stage_timer import StageTimer, StageTimes
 from lowgraph.capture.step import GraphStep
 from lowgraph.capture.window import Window
 
@@ -35,6 +36,8 @@ __all__ = [
     "Rebind",
     "ShapeKeyedSteps",
     "ShapesReport",
+    "StageTimer",
+    "StageTimes",
     "StepReport",
     "Table",
     "Window",

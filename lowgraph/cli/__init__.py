@@ -1,11 +1,22 @@
-"""`python -m lowgraph`: what is found here, the build cache, the gates, and host programs."""
+"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, weights, host programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from lowgraph._version import VERSION
-from lowgraph.cli import bench, cache, check, compile, host_library, info, verify
+from lowgraph.cli import (
+    ab,
+    atlas,
+    bench,
+    cache,
+    check,
+    compile,
+    export,
+    host_library,
+    info,
+    verify,
+)
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
 from lowgraph.train.arguments import OneLineParser
 
@@ -17,6 +28,9 @@ _COMMANDS = {
     "compile": compile,
     "host-library": host_library,
     "verify": verify,
+    "ab": ab,
+    "atlas": atlas,
+    "export": export,
     "check": check,
     "bench": bench,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lowgraph.train.arguments import add_model, non_empty_path
+from lowgraph.train.arguments import add_data, add_model, non_empty_path
 from lowgraph.train.config import TrainConfig
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
@@ -22,9 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=8, metavar="N", help="steps of each arm (default: 8)"
     )
     parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
-    parser.add_argument(
-        "--data", type=non_empty_path, metavar="PATH", help="text, as for train_small.py"
-    )
+    add_data(parser)
     parser.add_argument(
         "--json", type=non_empty_path, metavar="F", help="write the outcomes to this file"
     )
@@ -35,6 +33,6 @@ def run(given: argparse.Namespace) -> None:
     # Here, so that `info`, which people run when something is missing, does not load the trainer.
     from lowgraph.train import verify
 
-    names = ("device", "model", "preset", "steps", "seed", "data", "json")
+    names = ("device", "model", "preset", "precision", "steps", "seed", "data", "json")
     config = TrainConfig(**{name: getattr(given, name) for name in names})
     verify.run(config, lambda text: print(text, flush=True))

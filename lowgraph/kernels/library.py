@@ -89,7 +89,7 @@ class Library:
         with _loaded.lock:
             kernel = self._kernels.get((path, name, macros))
             if kernel is None:
-                declared = signature.read_signature(path, name)
+                declared = signature.read_signature(path, name, dict(macros))
                 handle = module.get_function(self._module(path, name, macros), name)
                 kernel = Kernel(declared, handle)
                 _check_parameters(kernel)

@@ -5,13 +5,14 @@ A kernel is declared as
     extern "C" __global__ void [__launch_bounds__(...)] name(const float* __restrict__ x, int n)
 
 with line breaks, comments and attributes anywhere. Kernels without `extern "C"` (templates,
-helpers) are not launchable by name and are passed over.
+helpers) are not launchable by name and are passed over. A parameter's type may be a macro that the
+compiler is given on its command line (`-Dact_t=float`); no other macro is seen here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,21 +70,24 @@ _QUALIFIER = re.compile(
 )
 
 
-def read_signature(path: Path, name: str) -> Signature:
+def read_signature(path: Path, name: str, defines: Mapping[str, str] | None = None) -> Signature:
     """Return the signature of kernel `name` of a source file.
 
+    defines: macros of the compiler's command line; a type that is one stands for its value.
     Raises KernelSourceError (file:line) when there is no such kernel, when a parameter cannot be
     passed or read, and when the file declares the kernel twice with different parameters.
     """
     text = _blank(_read(path))
     found: Signature | None = None
+    types = defines or {}
     names: list[str] = []
     for declared, params, position in _declarations(text, path):
         names.append(declared)
         if declared != name:
             continue
         line = _line(text, position)
-        parsed = tuple(_param(item, f"{path}:{line}: kernel {name}") for item in _split(params))
+        place = f"{path}:{line}: kernel {name}"
+        parsed = tuple(_param(item, types, place) for item in _split(params))
         if found is not None and found.params != parsed:
             raise KernelSourceError(f"{path}:{line}: kernel {name} differs from line {found.line}")
         found = Signature(name, parsed, path, line)
@@ -169,7 +173,7 @@ def _split(params: str) -> list[str]:
     return [] if items in ([""], ["void"]) or not params.strip() else items
 
 
-def _param(text: str, place: str) -> Param:
+def _param(text: str, types: Mapping[str, str], place: str) -> Param:
     plain = " ".join(_QUALIFIER.sub(" ", text).split())
     match = re.fullmatch(r"(.*?[\s*])([A-Za-z_]\w*)\s*((?:\[[^\]]*\])?)", plain)
     if match is None:
@@ -177,7 +181,8 @@ def _param(text: str, place: str) -> Param:
     declared, name, array = match.groups()
     stars = declared.count("*") + bool(array)
     pointee = declared.partition("*")[0]
-    base = " ".join(word for word in pointee.split() if word not in ("const", "struct"))
+    words = (word for word in pointee.split() if word not in ("const", "struct"))
+    base = " ".join(types.get(word, word) for word in words)
     const = stars > 0 and "const" in pointee.split()
     try:
         dtype, code = cuda_types.element(base, stars)

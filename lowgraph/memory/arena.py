@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from lowgraph.errors import PoolError
 from lowgraph.memory.free_list import ALIGNMENT
@@ -55,11 +58,18 @@ class Arena(Mapping[str, Slice]):
     Padding is not zeroed: call `zero` before a kernel that runs over `flat` reads it.
     """
 
-    def __init__(self, pool: PersistentPool, name: str, specs: Sequence[TensorSpec]) -> None:
+    def __init__(
+        self,
+        pool: PersistentPool,
+        name: str,
+        specs: Sequence[TensorSpec],
+        layout: Layout | None = None,
+    ) -> None:
+        """Take its memory. layout: of another arena of these tensors; its own if None."""
         self.pool = pool
         self.name = name
         self.specs = tuple(specs)
-        self.layout = plan(self.specs)
+        self.layout = plan(self.specs) if layout is None else layout
         self.flat = pool.take(name, (self.layout.elements,), self.specs[0].dtype)
         self._parts = {
             spec.name: self.flat.part(offset, spec.shape, f"{name}.{spec.name}")
@@ -84,9 +94,14 @@ class Arena(Mapping[str, Slice]):
         """First element of a tensor in `flat`."""
         return self.layout.offsets[list(self._parts).index(name)]
 
-    def like(self, name: str) -> Arena:
-        """A second arena of the same layout: gradients or moments beside parameters."""
-        return Arena(self.pool, name, self.specs)
+    def like(self, name: str, dtype: npt.DTypeLike | None = None) -> Arena:
+        """A second arena of the same layout: gradients or moments beside parameters.
+
+        dtype: of its elements, each at the same place of `flat`; this arena's if None.
+        """
+        wanted = self.specs[0].dtype if dtype is None else np.dtype(dtype)
+        specs = [replace(spec, dtype=wanted) for spec in self.specs]
+        return Arena(self.pool, name, specs, self.layout)
 
     def zero(self, stream: int) -> None:
         """Enqueue zeros over the whole arena."""

@@ -1,7 +1,9 @@
 """charlm: a byte-level transformer, forward and backward written out, one layer call a line.
 
 GPT-2's blocks (pre-norm, causal attention, tanh GELU, learned positions) with an untied head that
-has no bias. All float32. Shapes: B windows of T tokens, d channels, V classes; rows = B*T.
+has no bias. Shapes: B windows of T tokens, d channels, V classes; rows = B*T. Parameters, their
+gradients, the residual stream and its gradient are float32; other activations are what the
+precision says.
 
 The activations that backward reads are kept in a `Trace`; all others go back to the pool as soon as
 they are dead, and those of the trace as backward has read them.
@@ -13,13 +15,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
 from lowgraph.models.layers import Attended, Layers, Normed
+from lowgraph.models.linear import Flow
 from lowgraph.models.model import Model
 from lowgraph.models.parameters import decayed_count, parameter_specs
 from lowgraph.models.presets import CharLMConfig
+from lowgraph.precision import Precision
 from lowgraph.stages import stage
 
 __all__ = ["CharLM", "Trace"]
@@ -52,7 +57,7 @@ class Trace:
 class CharLM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape.
+    config: its shape. precision: of its products; with BF16 it has a `shadow`.
     """
 
     def __init__(
@@ -63,10 +68,14 @@ class CharLM(Model):
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream)
+        cast = ops.Cast(library) if precision is Precision.BF16 else None
+        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, cast)
         self.config = config
-        self._layers = Layers(config, library, blas, pool, self.parameters, self.gradients)
+        self.precision = precision
+        arenas = self.parameters, self.gradients, self.shadow
+        self._layers = Layers(config, library, blas, pool, *arenas, precision)
         self._blocks = tuple(f"b.{layer}" for layer in range(config.layers))
 
     def forward(self, stream: int, tokens: Slice) -> Trace:
@@ -106,8 +115,8 @@ class CharLM(Model):
                 self._mlp_backward(stream, name, dx, block)
                 self._attention_backward(stream, name, dx, block)
             with stage("embedding"):
-                layers.embed_backward(stream, dx, trace.tokens)
-            layers.drop(dx)
+                layers.embed_backward(stream, dx.exact, trace.tokens)
+            layers.drop(*dx.pieces)
 
     def _block_forward(self, stream: int, name: str, x: Slice) -> tuple[BlockTrace, Slice]:
         """What backward reads of a block, and its output."""
@@ -123,22 +132,22 @@ class CharLM(Model):
             y = layers.linear_residual(stream, f"{name}.f2", active, middle)
         return BlockTrace(x, norm1, attended, middle, norm2, hidden, active), y
 
-    def _mlp_backward(self, stream: int, name: str, dx: Slice, saved: BlockTrace) -> None:
+    def _mlp_backward(self, stream: int, name: str, dx: Flow, saved: BlockTrace) -> None:
         """Turn dx, the gradient of the block's output, into that of `middle`, in place."""
         layers = self._layers
         with stage("mlp"):
-            dhidden = layers.linear_backward(stream, f"{name}.f2", dx, saved.active)
+            dhidden = layers.linear_backward(stream, f"{name}.f2", dx.operand, saved.active)
             layers.gelu_backward(stream, dhidden, saved.hidden)
             layers.drop(saved.active, saved.hidden)
             dnormed = layers.linear_backward(stream, f"{name}.f1", dhidden, saved.norm2.y)
             layers.norm_backward(stream, f"{name}.l2", dnormed, saved.middle, saved.norm2, dx)
             layers.drop(dhidden, dnormed, saved.middle, *saved.norm2)
 
-    def _attention_backward(self, stream: int, name: str, dx: Slice, saved: BlockTrace) -> None:
+    def _attention_backward(self, stream: int, name: str, dx: Flow, saved: BlockTrace) -> None:
         """Turn dx, the gradient of `middle`, into that of the block's input, in place."""
         layers = self._layers
         with stage("attention"):
-            dmixed = layers.linear_backward(stream, f"{name}.o", dx, saved.attended.y)
+            dmixed = layers.linear_backward(stream, f"{name}.o", dx.operand, saved.attended.y)
             dqkv = layers.attend_backward(stream, name, dmixed, saved.attended)
             layers.drop(dmixed, *saved.attended)
             dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, saved.norm1.y)

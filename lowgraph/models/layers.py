@@ -1,8 +1,11 @@
 """The layers of a `charlm` as calls: each takes its outputs from the pool and launches.
 
 A layer is named by its parameters: "b.0.qkv" has "b.0.qkv.weight" and "b.0.qkv.bias". Activations
-are float32 [rows, channels], rows = B*T. A backward call overwrites the gradients of its layer's
-parameters and returns the gradient of its input; what it reads is the caller's to give back.
+are [rows, channels], rows = B*T. A backward call overwrites the gradients of its layer's parameters
+and returns the gradient of its input; what it reads is the caller's to give back.
+
+The residual stream and its gradient are float32, and so are statistics of rows; all other
+activations are of the precision's operand type (see `Linear`).
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.linear import Flow
 from lowgraph.models.presets import CharLMConfig
 from lowgraph.models.token_layers import TokenLayers
+from lowgraph.precision import Precision
 
 __all__ = ["Attended", "Layers", "Normed"]
 
@@ -48,14 +53,16 @@ class Layers(TokenLayers):
         pool: PersistentPool,
         parameters: Arena,
         gradients: Arena,
+        weights: Arena | None = None,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        super().__init__(library, blas, pool, parameters, gradients)
+        super().__init__(library, blas, pool, parameters, gradients, weights, precision)
         self._config = config
         self._embedding = ops.Embedding(library, config.vocabulary)
-        self._layernorm = ops.LayerNorm(library)
-        self._gelu = ops.BiasGelu(library)
+        self._layernorm = ops.LayerNorm(library, precision=precision)
+        self._gelu = ops.BiasGelu(library, precision)
         self._residual = ops.Residual(library)
-        self._attention = ops.CausalAttention(library, config.head_size)
+        self._attention = ops.CausalAttention(library, config.head_size, precision=precision)
 
     # ---- embedding ----
 
@@ -85,7 +92,7 @@ class Layers(TokenLayers):
         """Layer norm of x over its channels."""
         rows, width = x.shape
         out = Normed(
-            self._take(f"{name}.y", rows, width),
+            self._take_operand(f"{name}.y", rows, width),
             self._take(f"{name}.mean", rows),
             self._take(f"{name}.rstd", rows),
         )
@@ -94,15 +101,15 @@ class Layers(TokenLayers):
         return out
 
     def norm_backward(
-        self, stream: int, name: str, dy: Slice, x: Slice, saved: Normed, dx: Slice | None = None
-    ) -> Slice:
-        """Gradient of x: added to `dx`, the residual stream's gradient, or a new slice."""
+        self, stream: int, name: str, dy: Slice, x: Slice, saved: Normed, dx: Flow | None = None
+    ) -> Flow:
+        """Gradient of x: added to `dx`, the residual stream's gradient, or a new one."""
         rows, width = x.shape
-        into = self._take(f"{name}.dx", rows, width) if dx is None else dx
+        into = self._take_flow(f"{name}.dx", rows, width) if dx is None else dx
         partial = self._take(f"{name}.partial", *self._layernorm.partial_shape(rows, width))
         self._layernorm.backward(
             stream,
-            into,
+            into.exact,
             *self._both(self._gradients, name),
             partial,
             dy,
@@ -113,6 +120,7 @@ class Layers(TokenLayers):
             rows,
             width,
             add_dx=dx is not None,
+            narrow=into.narrow,
         )
         self.drop(partial)
         return into
@@ -122,13 +130,13 @@ class Layers(TokenLayers):
     def linear_gelu(self, stream: int, name: str, x: Slice) -> tuple[Slice, Slice]:
         """Hidden h = x weight^T + bias, and gelu(h)."""
         hidden = self.project(stream, name, x)
-        active = self._take(f"{name}.active", *hidden.shape)
+        active = self._take_operand(f"{name}.active", *hidden.shape)
         self._gelu.forward(stream, active, hidden, self._parameters[f"{name}.bias"], *hidden.shape)
         return hidden, active
 
     def linear_residual(self, stream: int, name: str, x: Slice, residual: Slice) -> Slice:
         """y = residual + (x weight^T + bias)."""
-        y = self.project(stream, name, x)
+        y = self.project(stream, name, x, wide=True)
         bias = self._parameters[f"{name}.bias"]
         self._residual.bias_add(stream, y, residual, y, bias, *y.shape)
         return y
@@ -142,7 +150,7 @@ class Layers(TokenLayers):
     def attend(self, stream: int, name: str, qkv: Slice) -> Attended:
         """Causal attention of windows of T tokens: [rows, d] from q, k, v [rows, 3 d]."""
         sizes = self._attention_sizes(qkv)
-        y = self._take(f"{name}.mixed", qkv.shape[0], self._config.width)
+        y = self._take_operand(f"{name}.mixed", qkv.shape[0], self._config.width)
         lse = self._take(f"{name}.lse", *self._attention.lse_shape(*sizes))
         self._attention.forward(stream, y, lse, qkv, *sizes)
         return Attended(y, qkv, lse)
@@ -150,7 +158,7 @@ class Layers(TokenLayers):
     def attend_backward(self, stream: int, name: str, dy: Slice, saved: Attended) -> Slice:
         """Gradient of q, k, v, a new slice [rows, 3 d]."""
         sizes = self._attention_sizes(saved.qkv)
-        dqkv = self._take(f"{name}.dqkv", *saved.qkv.shape)
+        dqkv = self._take_operand(f"{name}.dqkv", *saved.qkv.shape)
         delta = self._take(f"{name}.delta", *self._attention.lse_shape(*sizes))
         self._attention.backward(stream, dqkv, delta, dy, saved.qkv, saved.y, saved.lse, *sizes)
         self.drop(delta)

@@ -3,7 +3,8 @@
     h = e(x);  h = h + block(h);  K times h = h + sigmoid(g(h)) * tanh(k(h));  logits = o(h)
 
 with one Mamba-2 block (mamba2_mixer.py), the K refinements sharing their weights, and the mean
-binary cross-entropy of the logits. All float32. Shapes: B sequences of T time steps with F features
+binary cross-entropy of the logits. A precision rounds what products read; all else is float32, also
+what they write. Shapes: B sequences of T time steps with F features
 each, d channels; rows = B*T. The trace is kept and given back as in charlm.py.
 
 Stages: forward, loss, backward; in the first and the last input, mixer, loop and head.
@@ -13,14 +14,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
+from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
 from lowgraph.models.mamba2_mixer import Mixed, Mixer
 from lowgraph.models.mamba2_parameters import MixerNames, decayed_count, parameter_specs
 from lowgraph.models.model import Model
+from lowgraph.precision import Precision
 from lowgraph.stages import stage
 
 __all__ = ["Mamba2", "Mamba2Trace"]
@@ -28,13 +32,14 @@ __all__ = ["Mamba2", "Mamba2Trace"]
 
 @dataclass(frozen=True)
 class Mamba2Trace:
-    """What backward reads; x [rows, d] is the block's input.
+    """What backward reads; x [rows, d] is the block's input, features [rows, F] the model's.
 
     logits [rows, 1] hold their own gradient after `loss_and_gradient`.
     """
 
     inputs: Slice
-    x: Slice
+    features: Flow
+    x: Flow
     mixed: Mixed
     looped: Looped
     logits: Slice
@@ -43,7 +48,7 @@ class Mamba2Trace:
 class Mamba2(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape.
+    config: its shape. precision: of its products; with BF16 it has a `shadow`.
     """
 
     def __init__(
@@ -54,12 +59,17 @@ class Mamba2(Model):
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream)
+        cast = ops.Cast(library) if precision is Precision.BF16 else None
+        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, cast)
         self.config = config
+        self.precision = precision
         arenas = self.parameters, self.gradients
-        self._layers = PerceptionLayers(config, library, blas, pool, *arenas)
-        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas)
+        self._layers = PerceptionLayers(
+            config, library, blas, pool, *arenas, self.shadow, precision
+        )
+        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas, precision)
         self._names = MixerNames.perception()
 
     def forward(self, stream: int, inputs: Slice) -> Mamba2Trace:
@@ -67,15 +77,20 @@ class Mamba2(Model):
         layers = self._layers
         with stage("forward"):
             with stage("input"):
-                x = layers.linear(stream, "e", _flat(inputs))
+                features = layers.flow(stream, "features", _flat(inputs))
+                x = layers.linear(stream, "e", features.operand, wide=True)
+                flow = layers.flow(stream, "x", x)
             with stage("mixer"):
-                branch, mixed = self._mixer.forward(stream, self._names, x, inputs.shape[0])
+                branch, mixed = self._mixer.forward(
+                    stream, self._names, flow.operand, inputs.shape[0]
+                )
             with stage("loop"):
                 looped = layers.loop(stream, x, branch)
                 layers.drop(branch)
             with stage("head"):
-                logits = layers.linear(stream, "o", layers.last(looped, x.shape[0]))
-        return Mamba2Trace(inputs, x, mixed, looped, logits)
+                last = layers.last(looped, x.shape[0])
+                logits = layers.linear(stream, "o", last.operand, wide=True)
+        return Mamba2Trace(inputs, features, flow, mixed, looped, logits)
 
     def loss(self, stream: int, trace: Mamba2Trace, targets: Slice) -> Slice:
         """Mean binary cross-entropy in nats, [1], of targets in [0, 1], float32 [B, T].
@@ -92,23 +107,30 @@ class Mamba2(Model):
 
     def backward(self, stream: int, trace: Mamba2Trace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
-        layers, rows, batch = self._layers, trace.x.shape[0], trace.inputs.shape[0]
+        layers, batch = self._layers, trace.inputs.shape[0]
+        x = trace.x.operand
         with stage("backward"):
             with stage("head"):
-                last = layers.last(trace.looped, rows)
-                dh = layers.linear_backward(stream, "o", trace.logits, last)
-                layers.drop(trace.logits)
+                layers.bias_gradient(stream, "o", trace.logits)
+                dlogits = layers.flow(stream, "dlogits", trace.logits)
+                last = layers.last(trace.looped, x.shape[0]).operand
+                dh = layers.project_backward(stream, "o", dlogits.operand, last, wide=True)
+                layers.drop(*dlogits.pieces)
             with stage("loop"):
                 layers.loop_backward(stream, dh, trace.looped)
-                layers.drop(*trace.looped)
+                layers.drop(*trace.looped.states.pieces, trace.looped.gates)
             with stage("mixer"):
+                flow = layers.flow(stream, "dh", dh)
                 # h = x + block(x): the block's gradient of x joins the one that passed it by.
-                self._mixer.backward(stream, self._names, dh, trace.x, trace.mixed, batch, dx=dh)
-                layers.drop(trace.x)
+                self._mixer.backward(
+                    stream, self._names, flow.operand, x, trace.mixed, batch, dx=dh
+                )
+                layers.drop(*trace.x.pieces)
             with stage("input"):
+                layers.round_operand(stream, flow)
                 layers.bias_gradient(stream, "e", dh)
-                layers.weight_gradient(stream, "e", dh, _flat(trace.inputs))
-            layers.drop(dh)
+                layers.weight_gradient(stream, "e", flow.operand, trace.features.operand)
+            layers.drop(*flow.pieces, *trace.features.copies)
 
 
 def _flat(inputs: Slice) -> Slice:

@@ -21,6 +21,10 @@ _LARGEST_STATE = 2**31 - 1  # the kernels count a head's state in an int
 # The weights of the loop's two products are one matrix, so they lie without a gap in the arena,
 # which begins tensors at multiples of 64 elements: width * width must be one.
 _LOOP_UNIT = 8
+_ONE_DEPTH = (
+    "a graph records one depth, and a depth that is drawn in every step cannot be replayed; give "
+    "one number, or a body of your own whose WHILE node holds the loop (docs/conditional.md)"
+)
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,9 @@ class Mamba2LMConfig:
 def _check_counts(config: Mamba2Config | Mamba2LMConfig) -> None:
     for field in fields(config):
         size = getattr(config, field.name)
+        if type(size) is not int:
+            why = f": {_ONE_DEPTH}" if field.name == "loops" else ""
+            raise ConfigError(f"model: {field.name} must be a whole number, got {size!r}{why}")
         if size < 1:
             raise ConfigError(f"model: {field.name} must be at least 1, got {size}")
 

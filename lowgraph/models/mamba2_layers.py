@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
-from lowgraph.models.linear import Linear
+from lowgraph.models.linear import Flow, Linear
 from lowgraph.models.mamba2_config import Mamba2Config
+from lowgraph.precision import Precision
 
 __all__ = ["Looped", "PerceptionLayers"]
+
+_Matrix = TypeVar("_Matrix", Slice, Flow)
 
 
 class Looped(NamedTuple):
     """All turns of the loop behind each other, so that the weight gradient is one product.
 
-    states [(K+1)*rows, d]: the state before each turn, and the last one. gates [K*rows, 2 d]:
-    sigmoid and tanh of each turn; in backward their arguments' gradients.
+    states [(K+1)*rows, d]: the state before each turn, and the last one. gates [K*rows, 2 d],
+    float32: sigmoid and tanh of each turn; in backward their arguments' gradients.
     """
 
-    states: Slice
+    states: Flow
     gates: Slice
 
 
 class PerceptionLayers(Linear):
-    """Linear layers, K turns of h + sigmoid(g h) * tanh(k h), and binary cross-entropy."""
+    """Linear layers, K turns of h + sigmoid(g h) * tanh(k h), and binary cross-entropy.
+
+    What products write is float32 here, and the loss with its gradient.
+    """
 
     def __init__(
         self,
@@ -36,13 +42,15 @@ class PerceptionLayers(Linear):
         pool: PersistentPool,
         parameters: Arena,
         gradients: Arena,
+        weights: Arena | None = None,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        super().__init__(library, blas, pool, parameters, gradients)
+        super().__init__(library, blas, pool, parameters, gradients, weights, precision)
         self._loops = config.loops
         self._residual = ops.Residual(library)
-        self._update = ops.GatedUpdate(library)
+        self._update = ops.GatedUpdate(library, precision)
         self._bce = ops.BinaryCrossEntropy(library)
-        self._weight = _both_weights(parameters, config.width)
+        self._weight = _both_weights(self._weights, config.width)
         self._dweight = _both_weights(gradients, config.width)
 
     # ---- loop ----
@@ -51,36 +59,47 @@ class PerceptionLayers(Linear):
         """K turns from h = x + branch, [rows, d] each."""
         rows, width = x.shape
         looped = Looped(
-            self._take("states", (self._loops + 1) * rows, width),
+            self._take_flow("states", (self._loops + 1) * rows, width),
             self._take("gates", self._loops * rows, 2 * width),
         )
-        self._residual.add(stream, _turn(looped.states, 0, rows), x, branch, rows * width)
+        first = _turn(looped.states, 0, rows, width)
+        self._residual.add(stream, first.exact, x, branch, rows * width)
+        self.round_operand(stream, first)
         biases = self._parameters["g.bias"], self._parameters["k.bias"]
         for turn in range(self._loops):
-            h, gates = _turn(looped.states, turn, rows), _turn(looped.gates, turn, rows)
-            self._blas.gemm(stream, gates, h, self._weight, rows, 2 * width, width, trans_b=True)
-            after = _turn(looped.states, turn + 1, rows)
-            self._update.forward(stream, after, gates, h, *biases, rows, width)
+            h = _turn(looped.states, turn, rows, width)
+            gates = _turn(looped.gates, turn, rows, 2 * width)
+            self._blas.gemm(
+                stream, gates, h.operand, self._weight, rows, 2 * width, width,
+                trans_b=True, precision=self._precision,
+            )  # fmt: skip
+            after = _turn(looped.states, turn + 1, rows, width)
+            self._update.forward(
+                stream, after.exact, gates, h.exact, *biases, rows, width, narrow=after.narrow
+            )
         return looped
 
-    def last(self, looped: Looped, rows: int) -> Slice:
+    def last(self, looped: Looped, rows: int) -> Flow:
         """The state [rows, d] after the last turn."""
-        return _turn(looped.states, self._loops, rows)
+        return _turn(looped.states, self._loops, rows, looped.states.exact.shape[1])
 
     def loop_backward(self, stream: int, dh: Slice, looped: Looped) -> None:
         """Turn dh, the gradient of the last state, into that of x and of branch, in place."""
         rows, width = dh.shape
+        all_gates = self.beside("gates", looped.gates)
         for turn in reversed(range(self._loops)):
-            gates = _turn(looped.gates, turn, rows)
-            self._update.backward(stream, gates, dh, rows, width)
+            gates = _turn(all_gates, turn, rows, 2 * width)
+            self._update.backward(stream, gates.exact, dh, rows, width, narrow=gates.narrow)
             self._blas.gemm(
-                stream, dh, gates, self._weight, rows, width, 2 * width, accumulate=True
-            )
+                stream, dh, gates.operand, self._weight, rows, width, 2 * width,
+                accumulate=True, precision=self._precision,
+            )  # fmt: skip
         turns = self._loops * rows
         self._blas.gemm(
-            stream, self._dweight, looped.gates, looped.states, 2 * width, width, turns,
-            trans_a=True,
+            stream, self._dweight, all_gates.operand, looped.states.operand, 2 * width, width,
+            turns, trans_a=True, precision=self._precision,
         )  # fmt: skip
+        self.drop(*all_gates.copies)
         partial = self._take("partial", *self._update.partial_shape(turns, width))
         biases = self._gradients["g.bias"], self._gradients["k.bias"]
         self._update.bias_backward(stream, *biases, partial, looped.gates, turns, width)
@@ -105,10 +124,9 @@ class PerceptionLayers(Linear):
         return loss
 
 
-def _turn(matrix: Slice, turn: int, rows: int) -> Slice:
+def _turn(matrix: _Matrix, turn: int, rows: int, columns: int) -> _Matrix:
     """The rows of one turn."""
-    width = matrix.shape[1]
-    return matrix.part(turn * rows * width, (rows, width))
+    return matrix.part(turn * rows * columns, (rows, columns))
 
 
 def _both_weights(arena: Arena, width: int) -> Slice:

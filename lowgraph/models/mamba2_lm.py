@@ -2,8 +2,8 @@
 
 transformers' Mamba2ForCausalLM with one group, no biases but the convolution's, and an untied head:
 embedding, L times a block (mamba2_mixer.py) behind a root-mean-square norm beside the residual
-stream, a last norm, the head. All float32. Shapes: B windows of T tokens, d channels, V classes;
-rows = B*T. The trace is kept and given back as in charlm.py.
+stream, a last norm, the head. Shapes: B windows of T tokens, d channels, V classes; rows = B*T. The
+trace is kept and given back, and a precision divides the types, as in charlm.py.
 
 Stages: forward, loss, backward; in the first and the last embedding, mixer and head.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
@@ -25,6 +26,7 @@ from lowgraph.models.mamba2_parameters import (
     parameter_specs,
 )
 from lowgraph.models.model import Model
+from lowgraph.precision import Precision
 from lowgraph.stages import stage
 
 __all__ = ["Mamba2LM", "Mamba2LMTrace"]
@@ -49,7 +51,7 @@ class Mamba2LMTrace:
 class Mamba2LM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape.
+    config: its shape. precision: of its products; with BF16 it has a `shadow`.
     """
 
     def __init__(
@@ -60,12 +62,15 @@ class Mamba2LM(Model):
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream)
+        cast = ops.Cast(library) if precision is Precision.BF16 else None
+        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, cast)
         self.config = config
+        self.precision = precision
         arenas = self.parameters, self.gradients
-        self._layers = LMLayers(config, library, blas, pool, *arenas)
-        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas)
+        self._layers = LMLayers(config, library, blas, pool, *arenas, self.shadow, precision)
+        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas, precision)
         blocks = [block_name(layer) for layer in range(config.layers)]
         self._blocks = tuple((f"{block}.norm", MixerNames.layer(block)) for block in blocks)
 
@@ -105,14 +110,16 @@ class Mamba2LM(Model):
             with stage("head"):
                 dnormed = layers.project_backward(stream, "lm_head", trace.logits, trace.norm.y)
                 dx = layers.norm_backward(stream, _LAST_NORM, dnormed, trace.norm)
-                layers.drop(trace.logits, *trace.norm)
+                layers.drop(trace.logits, dnormed, *trace.norm)
             for (norm, names), (normed, mixed) in zip(
                 reversed(self._blocks), reversed(trace.blocks), strict=True
             ):
                 with stage("mixer"):
-                    dnormed = self._mixer.backward(stream, names, dx, normed.y, mixed, batch)
+                    dnormed = self._mixer.backward(
+                        stream, names, dx.operand, normed.y, mixed, batch
+                    )
                     layers.norm_backward(stream, norm, dnormed, normed, dx)
                     layers.drop(dnormed, *normed)
             with stage("embedding"):
-                layers.embed_backward(stream, _EMBEDDING, dx, trace.tokens)
-            layers.drop(dx)
+                layers.embed_backward(stream, _EMBEDDING, dx.exact, trace.tokens)
+            layers.drop(*dx.pieces)

@@ -10,8 +10,10 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2LMConfig
 from lowgraph.models.token_layers import TokenLayers
+from lowgraph.precision import Precision
 
 __all__ = ["LMLayers", "StreamNorm"]
 
@@ -25,7 +27,10 @@ class StreamNorm(NamedTuple):
 
 
 class LMLayers(TokenLayers):
-    """Linear layers, cross-entropy, embedding, and root-mean-square norms of the stream."""
+    """Linear layers, cross-entropy, embedding, and root-mean-square norms of the stream.
+
+    The stream, what joins it and its gradient are float32; norms' outputs are of the operand type.
+    """
 
     def __init__(
         self,
@@ -35,11 +40,13 @@ class LMLayers(TokenLayers):
         pool: PersistentPool,
         parameters: Arena,
         gradients: Arena,
+        weights: Arena | None = None,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        super().__init__(library, blas, pool, parameters, gradients)
+        super().__init__(library, blas, pool, parameters, gradients, weights, precision)
         self._width = config.width
         self._embedding = ops.Embedding(library, config.vocabulary)
-        self._norm = ops.RmsNorm(library)
+        self._norm = ops.RmsNorm(library, precision=precision)
 
     def embed(self, stream: int, name: str, tokens: Slice) -> Slice:
         """Rows of the table for tokens [B, T]: [rows, d]."""
@@ -63,7 +70,7 @@ class LMLayers(TokenLayers):
     def norm(self, stream: int, name: str, x: Slice) -> StreamNorm:
         """Norm of x over its channels."""
         rows, width = x.shape
-        y, rstd = self._take(f"{name}.y", rows, width), self._take(f"{name}.rstd", rows)
+        y, rstd = self._take_operand(f"{name}.y", rows, width), self._take(f"{name}.rstd", rows)
         weight = self._parameters[f"{name}.weight"]
         self._norm.forward(stream, y, rstd, x, weight, rows, width)
         return StreamNorm(y, x, rstd)
@@ -71,22 +78,22 @@ class LMLayers(TokenLayers):
     def add_norm(self, stream: int, name: str, x: Slice, branch: Slice) -> StreamNorm:
         """Norm of x + branch, which takes the place of branch."""
         rows, width = x.shape
-        y, rstd = self._take(f"{name}.y", rows, width), self._take(f"{name}.rstd", rows)
+        y, rstd = self._take_operand(f"{name}.y", rows, width), self._take(f"{name}.rstd", rows)
         weight = self._parameters[f"{name}.weight"]
         self._norm.add_forward(stream, y, rstd, branch, x, branch, weight, rows, width)
         return StreamNorm(y, branch, rstd)
 
     def norm_backward(
-        self, stream: int, name: str, dy: Slice, saved: StreamNorm, dx: Slice | None = None
-    ) -> Slice:
-        """Gradient of what was normed: added to `dx`, the stream's own, or in the place of dy."""
+        self, stream: int, name: str, dy: Slice, saved: StreamNorm, dx: Flow | None = None
+    ) -> Flow:
+        """Gradient of what was normed: added to `dx`, the stream's own, or a new one."""
         rows, width = dy.shape
-        into = dy if dx is None else dx
+        into = self._take_flow(f"{name}.dx", rows, width) if dx is None else dx
         partial = self._take(f"{name}.partial", *self._norm.partial_shape(rows, width))
         weight, dweight = self._parameters[f"{name}.weight"], self._gradients[f"{name}.weight"]
         self._norm.backward(
-            stream, into, dweight, partial, dy, saved.x, weight, saved.rstd, rows, width,
-            add_dx=dx is not None,
+            stream, into.exact, dweight, partial, dy, saved.x, weight, saved.rstd, rows, width,
+            add_dx=dx is not None, narrow=into.narrow,
         )  # fmt: skip
         self.drop(partial)
         return into

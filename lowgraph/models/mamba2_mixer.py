@@ -20,12 +20,13 @@ from lowgraph.models.linear import Linear
 from lowgraph.models.mamba2_config import MixerSizes
 from lowgraph.models.mamba2_parameters import MixerNames
 from lowgraph.ops.ssd import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.precision import Precision
 
 __all__ = ["Mixed", "Mixer"]
 
 
 class Mixed(NamedTuple):
-    """What the backward of a block reads, float32 [rows, .], rows = B*T.
+    """What the backward of a block reads, [rows, .], rows = B*T: float32 but for normed.
 
     projected, convolved: outputs of the in-projection and of the convolution. y, normed, rstd:
     outputs of the state space layer and of the norm. dt, decay, scores, states: an SsdSaved.
@@ -48,7 +49,11 @@ class Mixed(NamedTuple):
 
 
 class Mixer:
-    """Blocks of one shape, named by their parameters. The products are those of `linear`."""
+    """Blocks of one shape, named by their parameters. The products are those of `linear`.
+
+    What they read is of the operand type (see `Linear`): x, dy and the norm's output; convolution
+    and state space layer are float32, and so is what they leave and the products' results.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Mixer:
         pool: PersistentPool,
         parameters: Arena,
         gradients: Arena,
+        precision: Precision = Precision.FP32,
     ) -> None:
         self._sizes = sizes
         self._linear = linear
@@ -66,20 +72,22 @@ class Mixer:
         self._gradients = gradients
         self._conv = ops.CausalConv1d(library, sizes.conv)
         self._ssd = ops.Ssd(library)
-        self._norm = ops.GatedRmsNorm(library)
+        self._norm = ops.GatedRmsNorm(library, precision=precision)
+        self._operand = precision.operand
         self._rows = SsdRows(sizes.convolved, sizes.convolved, sizes.projected)
 
     def forward(self, stream: int, names: MixerNames, x: Slice, batch: int) -> tuple[Slice, Mixed]:
-        """The block's output [rows, d] for x [rows, d] of `batch` sequences, and its trace."""
+        """The output [rows, d], float32, for x [rows, d] of `batch` sequences, and the trace."""
         sizes, rows, take = self._sizes, x.shape[0], self._pool.take
         ssd = self._ssd_sizes(rows, batch)
-        projected = self._linear.project(stream, names.in_proj, x)
+        projected = self._linear.project(stream, names.in_proj, x, wide=True)
         convolved = take("convolved", (rows, sizes.convolved))
         self._conv.forward(
             stream, convolved, self._xbc(projected), *self._taps(self._parameters, names), batch,
             ssd.length, sizes.convolved, x_row=sizes.projected,
         )  # fmt: skip
-        y, normed = take("y", (rows, sizes.inner)), take("normed", (rows, sizes.inner))
+        y = take("y", (rows, sizes.inner))
+        normed = take("normed", (rows, sizes.inner), self._operand)
         shapes = zip(SsdSaved._fields, self._ssd.saved_shapes(ssd), strict=True)
         saved = [take(name, shape) for name, shape in shapes]
         inputs = self._ssd_inputs(names, self._parameters, convolved, projected)
@@ -88,7 +96,7 @@ class Mixer:
         self._norm.forward(
             stream, normed, rstd, y, projected, weight, rows, sizes.inner, z_row=sizes.projected
         )
-        out = self._linear.project(stream, names.out_proj, normed)
+        out = self._linear.project(stream, names.out_proj, normed, wide=True)
         return out, Mixed(projected, convolved, y, normed, rstd, *saved)
 
     def backward(
@@ -101,12 +109,13 @@ class Mixer:
         batch: int,
         dx: Slice | None = None,
     ) -> Slice:
-        """The gradient of x: added to `dx`, or a new slice. Gives back what it saved.
+        """The gradient of x: added to `dx`, float32, or a new slice. Gives back what it saved.
 
-        dy [rows, d]: the gradient of the output. Overwrites the parameters' gradients.
+        dy [rows, d]: the gradient of the output. Overwrites the parameters' gradients. A new slice
+        is of the operand type.
         """
         rows = x.shape[0]
-        dout = self._linear.project_backward(stream, names.out_proj, dy, saved.normed)
+        dout = self._linear.project_backward(stream, names.out_proj, dy, saved.normed, wide=True)
         dprojected = self._pool.take("dprojected", (rows, self._sizes.projected))
         self._norm_backward(stream, names, dout, dprojected, saved)
         self._linear.drop(saved.normed, saved.rstd, saved.y)
@@ -114,8 +123,9 @@ class Mixer:
         self._linear.drop(dout, saved.dt, saved.decay, saved.scores, saved.states)
         self._conv_backward(stream, names, dconvolved, dprojected, saved, batch)
         self._linear.drop(dconvolved, saved.convolved, saved.projected)
-        into = self._linear.project_backward(stream, names.in_proj, dprojected, x, dx)
-        self._linear.drop(dprojected)
+        flow = self._linear.flow(stream, "dprojected", dprojected)
+        into = self._linear.project_backward(stream, names.in_proj, flow.operand, x, dx)
+        self._linear.drop(*flow.pieces)
         return into
 
     # ---- parts of backward ----

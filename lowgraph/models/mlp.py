@@ -2,9 +2,9 @@
 
     h = x;  L times h = relu(l.i(h));  logits = o(h)
 
-and the mean cross-entropy of the logits. All float32. Shapes: B rows of F features, width d, C
-classes. Batches come as the other models' do, windows of T = 1 row. The trace is kept and given back
-as in charlm.py.
+and the mean cross-entropy of the logits. A precision rounds what products read and the logits; all
+else is float32. Shapes: B rows of F features, width d, C classes. Batches come as the other models'
+do, windows of T = 1 row. The trace is kept and given back as in charlm.py.
 
 Stages: forward, loss, backward; in the first and the last hidden and head.
 """
@@ -22,9 +22,11 @@ from lowgraph.blas import Blas
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
+from lowgraph.models.linear import Flow
 from lowgraph.models.model import Model
 from lowgraph.models.presets import Preset
 from lowgraph.models.token_layers import TokenLayers
+from lowgraph.precision import Precision
 from lowgraph.specs import TensorSpec
 from lowgraph.stages import stage
 
@@ -69,14 +71,14 @@ class MlpTrace:
     logits [B, C] hold their own gradient after `loss_and_gradient`.
     """
 
-    hidden: tuple[Slice, ...]
+    hidden: tuple[Flow, ...]
     logits: Slice
 
 
 class Mlp(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape.
+    config: its shape. precision: of its products; with BF16 it has a `shadow`.
     """
 
     def __init__(
@@ -87,25 +89,30 @@ class Mlp(Model):
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        super().__init__(parameter_specs(config), config.layers + 1, pool, stream)
+        cast = ops.Cast(library) if precision is Precision.BF16 else None
+        super().__init__(parameter_specs(config), config.layers + 1, pool, stream, cast)
         self.config = config
-        self._layers = TokenLayers(library, blas, pool, self.parameters, self.gradients)
+        self.precision = precision
+        arenas = self.parameters, self.gradients, self.shadow
+        self._layers = TokenLayers(library, blas, pool, *arenas, precision)
         self._relu = ops.BiasRelu(library)
         self._names = tuple(f"l.{layer}" for layer in range(config.layers))
 
     def forward(self, stream: int, inputs: Slice) -> MlpTrace:
         """Logits of inputs, float32 [B, 1, F], and what backward reads."""
         layers = self._layers
-        hidden = [inputs.part(0, (inputs.shape[0], self.config.features))]
+        rows = inputs.part(0, (inputs.shape[0], self.config.features))
         with stage("forward"):
             with stage("hidden"):
+                hidden = [layers.flow(stream, "x", rows)]
                 for name in self._names:
-                    y = layers.project(stream, name, hidden[-1])
+                    y = layers.project(stream, name, hidden[-1].operand, wide=True)
                     self._relu.forward(stream, y, self.parameters[f"{name}.bias"], *y.shape)
-                    hidden.append(y)
+                    hidden.append(layers.flow(stream, name, y))
             with stage("head"):
-                logits = layers.linear(stream, "o", hidden[-1])
+                logits = layers.linear(stream, "o", hidden[-1].operand)
         return MlpTrace(tuple(hidden), logits)
 
     def loss(self, stream: int, trace: MlpTrace, targets: Slice) -> Slice:
@@ -123,28 +130,33 @@ class Mlp(Model):
         layers, hidden = self._layers, trace.hidden
         with stage("backward"):
             with stage("head"):
-                dy = layers.linear_backward(stream, "o", trace.logits, hidden[-1])
+                layers.bias_gradient(stream, "o", trace.logits)
+                last = hidden[-1].operand
+                dy = layers.project_backward(stream, "o", trace.logits, last, wide=True)
                 layers.drop(trace.logits)
             with stage("hidden"):
                 for place in range(len(self._names) - 1, -1, -1):
                     dy = self._layer_backward(stream, place, dy, hidden)
+            layers.drop(dy, *hidden[0].copies)
 
     def _layer_backward(
-        self, stream: int, place: int, dy: Slice, hidden: tuple[Slice, ...]
+        self, stream: int, place: int, dy: Slice, hidden: tuple[Flow, ...]
     ) -> Slice:
         """The gradient of a layer's input from that of its output, which is given back.
 
-        The first layer's input is data, which needs none: dy itself is returned, given back.
+        The first layer's input is data, which needs none: dy itself is returned.
         """
         layers, name, y = self._layers, self._names[place], hidden[place + 1]
-        self._relu.backward(stream, dy, self.gradients[f"{name}.bias"], y, *y.shape)
+        self._relu.backward(stream, dy, self.gradients[f"{name}.bias"], y.exact, *dy.shape)
+        layers.drop(*y.pieces)
+        flow, x = layers.flow(stream, f"{name}.dy", dy), hidden[place].operand
         if place:
-            dx = layers.project_backward(stream, name, dy, hidden[place])
-        else:
-            layers.weight_gradient(stream, name, dy, hidden[place])
-            dx = dy
-        layers.drop(y, dy)
-        return dx
+            dx = layers.project_backward(stream, name, flow.operand, x, wide=True)
+            layers.drop(*flow.pieces)
+            return dx
+        layers.weight_gradient(stream, name, flow.operand, x)
+        layers.drop(*flow.copies)
+        return dy
 
 
 def parameter_specs(config: MlpConfig) -> list[TensorSpec]:

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from lowgraph import ops
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Arena, PersistentPool, download, upload
+from lowgraph.precision import BFLOAT16
 from lowgraph.specs import TensorSpec
 
 __all__ = ["Model", "load_arena", "save_arena"]
@@ -19,22 +21,36 @@ class Model:
 
     Attributes
     ----------
-    parameters, gradients: arenas of the same layout, by PyTorch's names, decayed tensors first.
-        Both are zero until `load_state`; backward overwrites the gradients.
+    parameters, gradients: arenas of the same layout, by PyTorch's names, decayed tensors first,
+        float32. Both are zero until `load_state`; backward overwrites the gradients.
+    shadow: the parameters as bfloat16, each at its own place of the same layout, which products
+        read; None in another precision. Whoever writes parameters writes it too: the optimizer, or
+        `refresh_shadow`.
     decayed_elements: elements from the front of the arenas that take weight decay (padding
         included).
     """
 
     def __init__(
-        self, specs: Sequence[TensorSpec], decayed: int, pool: PersistentPool, stream: int
+        self,
+        specs: Sequence[TensorSpec],
+        decayed: int,
+        pool: PersistentPool,
+        stream: int,
+        cast: ops.Cast | None = None,
     ) -> None:
-        """Take memory for `specs`, of which the first `decayed` take weight decay."""
+        """Take memory for `specs`, of which the first `decayed` take weight decay.
+
+        cast: what fills the shadow; None for a model that has none.
+        """
         self.parameters = Arena(pool, "parameters", specs)
         self.gradients = self.parameters.like("gradients")
         self.decayed_elements = self.parameters.offset(specs[decayed].name)
         # The padding between tensors too: the optimizer runs over the whole arenas.
         self.parameters.zero(stream)
         self.gradients.zero(stream)
+        self._cast = cast
+        self.shadow = None if cast is None else self.parameters.like("shadow", BFLOAT16)
+        self.refresh_shadow(stream)
 
     @property
     def parameter_count(self) -> int:
@@ -44,6 +60,13 @@ class Model:
     def load_state(self, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:
         """Upload parameters by name. Raises ConfigError unless names and shapes are the model's."""
         load_arena(self.parameters, state, stream)
+        self.refresh_shadow(stream)
+
+    def refresh_shadow(self, stream: int) -> None:
+        """Round the parameters into the shadow, if there is one: after they were written anew."""
+        if self.shadow is not None and self._cast is not None:
+            flat = self.parameters.flat
+            self._cast.forward(stream, self.shadow.flat, flat, flat.elements)
 
     def state(self, stream: int) -> dict[str, npt.NDArray[np.float32]]:
         """Download the parameters by name; waits for the stream's work so far."""

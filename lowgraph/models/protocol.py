@@ -29,7 +29,7 @@ class ModelConfig(Protocol):
 class TrainableModel(Protocol):
     """A model on a device: calls enqueue and return, and allocate from the pool alone.
 
-    It is made by `Class(config, *, library, blas, pool, stream)`.
+    It is made by `Class(config, *, library, blas, pool, stream, precision)`.
 
     B windows of T steps. A model of text takes tokens, int32 [B, T], and targets of the same shape;
     one of series takes features, float32 [B, T, F], and labels in [0, 1], float32 [B, T].
@@ -48,6 +48,10 @@ class TrainableModel(Protocol):
         """Of the parameters, in the same layout; every backward overwrites them."""
 
     @property
+    def shadow(self) -> Arena | None:
+        """The parameters as bfloat16, in the same layout, for the optimizer to keep up, or None."""
+
+    @property
     def parameter_count(self) -> int:
         """Number of parameters, padding left out."""
 
@@ -58,7 +62,7 @@ class TrainableModel(Protocol):
     def forward(self, stream: int, inputs: Slice, /) -> Any:
         """The trace of a forward pass: what `loss` and `backward` read.
 
-        A model of text has its logits there, float32 [B * T, V].
+        A model of text has its logits there, [B * T, V], float32 or bfloat16.
         """
 
     def loss(self, stream: int, trace: Any, targets: Slice, /) -> Slice:
@@ -72,6 +76,9 @@ class TrainableModel(Protocol):
 
     def load_state(self, state: Mapping[str, npt.NDArray[np.float32]], stream: int, /) -> None:
         """Upload parameters by name. Raises ConfigError unless names and shapes are the model's."""
+
+    def refresh_shadow(self, stream: int, /) -> None:
+        """Make the shadow, if there is one, of the parameters: after they were written anew."""
 
     def state(self, stream: int, /) -> dict[str, npt.NDArray[np.float32]]:
         """Download the parameters by name; waits for the stream's work so far."""

@@ -33,7 +33,7 @@ class ModelEntry:
     presets: its named sizes. default_presets: the one that suits each kind of device.
     specs: all parameters of a config, in the order of the arenas.
     initial_values: of a config and a seed, the parameters by name, float32.
-    data: what it is trained on, "text" or "series".
+    data: what it is trained on, "text" or "series". about: what it is, in a few words.
     """
 
     config: type[Any]
@@ -43,6 +43,7 @@ class ModelEntry:
     specs: Callable[[Any], list[TensorSpec]]
     initial_values: Callable[[Any, int], dict[str, npt.NDArray[np.float32]]]
     data: str
+    about: str
 
 
 MODELS: dict[str, ModelEntry] = {
@@ -54,6 +55,7 @@ MODELS: dict[str, ModelEntry] = {
         specs=parameters.parameter_specs,
         initial_values=parameters.initial_values,
         data="text",
+        about="a transformer over the bytes of a text",
     ),
     "mamba2": ModelEntry(
         config=Mamba2Config,
@@ -63,6 +65,7 @@ MODELS: dict[str, ModelEntry] = {
         specs=mamba2_parameters.parameter_specs,
         initial_values=mamba2_parameters.initial_values,
         data="series",
+        about="a Mamba-2 block and a loop of shared weights over a series, for labels of 0 or 1",
     ),
     "mamba2-lm": ModelEntry(
         config=Mamba2LMConfig,
@@ -72,6 +75,7 @@ MODELS: dict[str, ModelEntry] = {
         specs=mamba2_parameters.parameter_specs,
         initial_values=mamba2_parameters.initial_values,
         data="text",
+        about="Mamba-2 blocks over the bytes of a text",
     ),
 }
 
@@ -91,5 +95,9 @@ def find_preset(model: str, name: str) -> Preset[Any]:
     presets = find_model(model).presets
     preset = presets.get(name)
     if preset is None:
-        raise ConfigError(f"unknown preset {name!r} of {model}; there are {', '.join(presets)}")
+        others = [other for other, entry in MODELS.items() if name in entry.presets]
+        advice = f" (it is one of {', '.join(others)}: see --model)" if others else ""
+        raise ConfigError(
+            f"unknown preset {name!r} of {model}; there are {', '.join(presets)}{advice}"
+        )
     return preset

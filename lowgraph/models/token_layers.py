@@ -7,12 +7,16 @@ from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.linear import Linear
+from lowgraph.precision import Precision
 
 __all__ = ["TokenLayers"]
 
 
 class TokenLayers(Linear):
-    """Linear layers, and cross-entropy of logits [rows, V] against int32 targets [B, T]."""
+    """Linear layers, and cross-entropy of logits [rows, V] against int32 targets [B, T].
+
+    Logits and their gradient are of the operand type.
+    """
 
     def __init__(
         self,
@@ -21,9 +25,11 @@ class TokenLayers(Linear):
         pool: PersistentPool,
         parameters: Arena,
         gradients: Arena,
+        weights: Arena | None = None,
+        precision: Precision = Precision.FP32,
     ) -> None:
-        super().__init__(library, blas, pool, parameters, gradients)
-        self._cross_entropy = ops.CrossEntropy(library)
+        super().__init__(library, blas, pool, parameters, gradients, weights, precision)
+        self._cross_entropy = ops.CrossEntropy(library, precision)
 
     def loss(self, stream: int, logits: Slice, targets: Slice) -> Slice:
         """Mean cross-entropy [1], in nats, of logits [rows, V] and targets [B, T]."""

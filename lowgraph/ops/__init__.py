@@ -14,9 +14,11 @@ from __future__ import annotations
 from lowgraph.ops.accumulate import Accumulate
 from lowgraph.ops.adamw import AdamW
 from lowgraph.ops.attention import CausalAttention
+from lowgraph.ops.attention_mma import FlashAttention
 from lowgraph.ops.batch import BatchGather
 from lowgraph.ops.bce import BinaryCrossEntropy
 from lowgraph.ops.bias import Bias
+from lowgraph.ops.cast import Cast
 from lowgraph.ops.control import Control
 from lowgraph.ops.control_block import ControlBlock
 from lowgraph.ops.conv1d import CausalConv1d
@@ -28,6 +30,7 @@ from lowgraph.ops.fill import Fill
 from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gated_update import GatedUpdate
 from lowgraph.ops.gelu import BiasGelu
+from lowgraph.ops.gemm_mma import FusedLinear
 from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
@@ -47,6 +50,7 @@ __all__ = [
     "BiasGelu",
     "BiasRelu",
     "BinaryCrossEntropy",
+    "Cast",
     "CausalAttention",
     "CausalConv1d",
     "Control",
@@ -56,6 +60,8 @@ __all__ = [
     "Embedding",
     "EvaluationRecord",
     "Fill",
+    "FlashAttention",
+    "FusedLinear",
     "GatedRmsNorm",
     "GatedUpdate",
     "GradientNorm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+from lowgraph.precision import Precision
 
 __all__ = ["CausalAttention"]
 
@@ -13,23 +14,30 @@ _LARGEST_HEAD = 64  # above it the shared tiles outgrow the 48 KiB every GPU giv
 
 
 class CausalAttention:
-    """out[i] = sum over j <= i of softmax_j(scale * q[i].k[j]) v[j], for each head; float32.
+    """out[i] = sum over j <= i of softmax_j(scale * q[i].k[j]) v[j], for each head.
 
     head_size: channels of one head, a multiple of 4, 64 at most (fast up to 32). scale: by default
-    1/sqrt(head_size). Raises ConfigError for another head_size.
+    1/sqrt(head_size). precision: qkv, out and their gradients are bfloat16 with BF16; everything
+    else, and they otherwise, float32. Raises ConfigError for another head_size.
 
     Shapes: qkv and dqkv [batch,length,3*C] hold q, k and v beside each other, C = heads*head_size,
     head after head; out and dout [batch,length,C]; lse and delta [batch,heads,length].
     """
 
-    def __init__(self, library: Library, head_size: int, scale: float | None = None) -> None:
+    def __init__(
+        self,
+        library: Library,
+        head_size: int,
+        scale: float | None = None,
+        precision: Precision = Precision.FP32,
+    ) -> None:
         """Take the kernels from `library`, compiled for this head size."""
         if not 4 <= head_size <= _LARGEST_HEAD or head_size % 4:
             raise ConfigError(
                 f"CausalAttention: head_size must be a multiple of 4 up to {_LARGEST_HEAD}, "
                 f"got {head_size}"
             )
-        defines = {"HEAD_SIZE": str(head_size)}
+        defines = {"HEAD_SIZE": str(head_size), "act_t": precision.ctype}
         self.head_size = head_size
         self.scale = head_size**-0.5 if scale is None else scale
         self._forward = library.kernel("attention.cu", "attention_forward", defines)

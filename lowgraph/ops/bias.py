@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, quads, row_chunks
+from lowgraph.precision import Precision
 
 __all__ = ["Bias"]
 
 
 class Bias:
-    """y[r,c] += bias[c] over rows of `channels` float32 values."""
+    """y[r,c] += bias[c] over rows of `channels` values.
 
-    def __init__(self, library: Library) -> None:
+    precision: y and dy are bfloat16 with BF16; everything else, and they otherwise, float32.
+    """
+
+    def __init__(self, library: Library, precision: Precision = Precision.FP32) -> None:
         """Take the kernels from `library`."""
-        self._add = library.kernel("bias.cu", "bias_add")
-        self._partial = library.kernel("bias.cu", "column_sum_partial")
-        self._final = library.kernel("bias.cu", "column_sum_final")
+        types = {"act_t": precision.ctype}
+        self._add = library.kernel("bias.cu", "bias_add", types)
+        self._partial = library.kernel("bias.cu", "column_sum_partial", types)
+        self._final = library.kernel("bias.cu", "column_sum_final", types)
 
     @staticmethod
     def partial_shape(rows: int, channels: int) -> tuple[int, int]:

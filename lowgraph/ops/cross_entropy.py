@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+from lowgraph.precision import Precision
 
 __all__ = ["CrossEntropy"]
 
@@ -12,16 +13,18 @@ _ROWS_A_BLOCK = 16  # eight threads a row
 
 
 class CrossEntropy:
-    """row_loss[r] = logsumexp(logits[r]) - logits[r,targets[r]], in nats; float32, int32 targets.
+    """row_loss[r] = logsumexp(logits[r]) - logits[r,targets[r]], in nats; int32 targets.
 
-    A target outside [0, classes) reads outside its row: targets are the caller's to check.
+    precision: logits and their gradient are bfloat16 with BF16, else float32, as all others are. A
+    target outside [0, classes) reads outside its row: targets are the caller's to check.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, precision: Precision = Precision.FP32) -> None:
         """Take the kernels from `library`."""
-        self._forward = library.kernel("cross_entropy.cu", "cross_entropy_forward")
-        self._both = library.kernel("cross_entropy.cu", "cross_entropy_forward_backward")
-        self._mean = library.kernel("cross_entropy.cu", "mean_loss")
+        types = {"act_t": precision.ctype}
+        self._forward = library.kernel("cross_entropy.cu", "cross_entropy_forward", types)
+        self._both = library.kernel("cross_entropy.cu", "cross_entropy_forward_backward", types)
+        self._mean = library.kernel("cross_entropy.cu", "mean_loss", types)
 
     def forward(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, row_chunks
+from lowgraph.precision import Precision
 
 __all__ = ["GatedRmsNorm"]
 
@@ -12,20 +13,24 @@ _ROWS_A_BLOCK = 16  # eight threads a row
 
 
 class GatedRmsNorm:
-    """y = u * rstd * weight, u = x * silu(z), over rows of `channels` float32 values.
+    """y = u * rstd * weight, u = x * silu(z), over rows of `channels` values.
 
     rstd = 1 / sqrt(average(u^2) + epsilon). The norm before Mamba-2's output projection (Dao, Gu
     2024), with the gate inside. z and dz may be columns of a wider matrix: z_row is the distance of
-    their rows in elements, `channels` where it is not given.
+    their rows in elements, `channels` where it is not given. precision: y is bfloat16 with BF16;
+    all else, and y otherwise, float32.
     """
 
-    def __init__(self, library: Library, epsilon: float = 1e-5) -> None:
+    def __init__(
+        self, library: Library, epsilon: float = 1e-5, precision: Precision = Precision.FP32
+    ) -> None:
         """Take the kernels from `library`."""
         self.epsilon = epsilon
-        self._forward = library.kernel("gated_norm.cu", "gated_norm_forward")
-        self._backward = library.kernel("gated_norm.cu", "gated_norm_backward")
-        self._partial = library.kernel("gated_norm.cu", "gated_norm_backward_partial")
-        self._final = library.kernel("bias.cu", "column_sum_final")
+        types = {"act_t": precision.ctype}
+        self._forward = library.kernel("gated_norm.cu", "gated_norm_forward", types)
+        self._backward = library.kernel("gated_norm.cu", "gated_norm_backward", types)
+        self._partial = library.kernel("gated_norm.cu", "gated_norm_backward_partial", types)
+        self._final = library.kernel("bias.cu", "column_sum_final", types)
 
     @staticmethod
     def partial_shape(rows: int, channels: int) -> tuple[int, int]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, quads
+from lowgraph.precision import Precision
 
 __all__ = ["BiasGelu"]
 
 
 class BiasGelu:
-    """activation = gelu(pre + bias); Hendrycks and Gimpel 2016, tanh form, float32."""
+    """activation = gelu(pre + bias); Hendrycks and Gimpel 2016, tanh form.
 
-    def __init__(self, library: Library) -> None:
+    precision: all but the bias is bfloat16 with BF16, else float32.
+    """
+
+    def __init__(self, library: Library, precision: Precision = Precision.FP32) -> None:
         """Take the kernels from `library`."""
-        self._forward = library.kernel("gelu.cu", "bias_gelu_forward")
-        self._backward = library.kernel("gelu.cu", "gelu_backward")
+        types = {"act_t": precision.ctype}
+        self._forward = library.kernel("gelu.cu", "bias_gelu_forward", types)
+        self._backward = library.kernel("gelu.cu", "gelu_backward", types)
 
     def forward(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, row_chunks
+from lowgraph.precision import Precision
 
 __all__ = ["LayerNorm"]
 
@@ -12,18 +13,22 @@ _ROWS_A_BLOCK = 16  # eight threads a row
 
 
 class LayerNorm:
-    """y = (x - mean) * rstd * weight + bias, over rows of `channels` float32 values.
+    """y = (x - mean) * rstd * weight + bias, over rows of `channels` values.
 
-    epsilon is added to the (biased) variance. Ba, Kiros, Hinton 2016.
+    epsilon is added to the (biased) variance. Ba, Kiros, Hinton 2016. precision: y and dy are
+    bfloat16 with BF16; everything else, and they otherwise, float32.
     """
 
-    def __init__(self, library: Library, epsilon: float = 1e-5) -> None:
+    def __init__(
+        self, library: Library, epsilon: float = 1e-5, precision: Precision = Precision.FP32
+    ) -> None:
         """Take the kernels from `library`."""
         self.epsilon = epsilon
-        self._forward = library.kernel("layernorm.cu", "layernorm_forward")
-        self._backward = library.kernel("layernorm.cu", "layernorm_backward")
-        self._partial = library.kernel("layernorm.cu", "layernorm_backward_partial")
-        self._final = library.kernel("layernorm.cu", "layernorm_backward_final")
+        types = {"act_t": precision.ctype}
+        self._forward = library.kernel("layernorm.cu", "layernorm_forward", types)
+        self._backward = library.kernel("layernorm.cu", "layernorm_backward", types)
+        self._partial = library.kernel("layernorm.cu", "layernorm_backward_partial", types)
+        self._final = library.kernel("layernorm.cu", "layernorm_backward_final", types)
 
     @staticmethod
     def partial_shape(rows: int, channels: int) -> tuple[int, int, int]:
@@ -69,12 +74,15 @@ class LayerNorm:
         *,
         add_dx: bool = False,
         accumulate: bool = False,
+        narrow: Pointer = 0,
     ) -> None:
         """Overwrite dx [rows,channels], dweight and dbias [channels]; three launches.
 
         partial: workspace of `partial_shape(rows, channels)`. add_dx adds to dx instead (the
         gradient of a residual branch is already there); accumulate adds to dweight and dbias.
-        dx may be dy only if dy is not needed afterwards: the parameters' gradients come first.
+        narrow [rows,channels], null for none, is overwritten with dx in the type of dy.
+        dx may be dy, where that is float32, only if dy is not needed afterwards: the parameters'
+        gradients come first.
         """
         check_sizes("LayerNorm", rows=rows)
         check_sizes("LayerNorm", least=1, channels=channels)
@@ -87,5 +95,5 @@ class LayerNorm:
             return
         blocks = ceil_div(rows, _ROWS_A_BLOCK)
         self._backward(
-            stream, blocks, _BLOCK, dx, dy, x, weight, mean, rstd, rows, channels, add_dx
+            stream, blocks, _BLOCK, dx, narrow, dy, x, weight, mean, rstd, rows, channels, add_dx
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, row_chunks
+from lowgraph.precision import Precision
 
 __all__ = ["RmsNorm"]
 
@@ -12,18 +13,22 @@ _ROWS_A_BLOCK = 16  # eight threads a row
 
 
 class RmsNorm:
-    """y = u * rstd * weight over rows of `channels` float32 values, u = x or x + branch.
+    """y = u * rstd * weight over rows of `channels` values, u = x or x + branch.
 
-    rstd = 1 / sqrt(average(u^2) + epsilon). Zhang, Sennrich 2019.
+    rstd = 1 / sqrt(average(u^2) + epsilon). Zhang, Sennrich 2019. precision: y and dy are bfloat16
+    with BF16; everything else, and they otherwise, float32.
     """
 
-    def __init__(self, library: Library, epsilon: float = 1e-5) -> None:
+    def __init__(
+        self, library: Library, epsilon: float = 1e-5, precision: Precision = Precision.FP32
+    ) -> None:
         """Take the kernels from `library`."""
         self.epsilon = epsilon
-        self._forward = library.kernel("rms_norm.cu", "rms_norm_forward")
-        self._backward = library.kernel("rms_norm.cu", "rms_norm_backward")
-        self._partial = library.kernel("rms_norm.cu", "rms_norm_backward_partial")
-        self._final = library.kernel("bias.cu", "column_sum_final")
+        types = {"act_t": precision.ctype}
+        self._forward = library.kernel("rms_norm.cu", "rms_norm_forward", types)
+        self._backward = library.kernel("rms_norm.cu", "rms_norm_backward", types)
+        self._partial = library.kernel("rms_norm.cu", "rms_norm_backward_partial", types)
+        self._final = library.kernel("bias.cu", "column_sum_final", types)
 
     @staticmethod
     def partial_shape(rows: int, channels: int) -> tuple[int, int]:
@@ -76,11 +81,13 @@ class RmsNorm:
         *,
         add_dx: bool = False,
         accumulate: bool = False,
+        narrow: Pointer = 0,
     ) -> None:
         """Overwrite dx [rows,channels], the gradient of u, and dweight [channels]; three launches.
 
         partial: workspace of `partial_shape(rows, channels)`. add_dx adds to dx instead (the
-        stream's own gradient is already there); accumulate adds to dweight. dx may be dy.
+        stream's own gradient is already there); accumulate adds to dweight. narrow [rows,channels],
+        null for none, is overwritten with dx in the type of dy. dx may be dy where that is float32.
         """
         _check(rows, channels)
         count, chunk_rows = row_chunks(rows)
@@ -91,7 +98,9 @@ class RmsNorm:
         if rows == 0:
             return
         blocks = ceil_div(rows, _ROWS_A_BLOCK)
-        self._backward(stream, blocks, _BLOCK, dx, dy, u, weight, rstd, rows, channels, add_dx)
+        self._backward(
+            stream, blocks, _BLOCK, dx, narrow, dy, u, weight, rstd, rows, channels, add_dx
+        )
 
     def _launch(
         self,

@@ -17,7 +17,8 @@ class Sgd:
     """As torch.optim.SGD; step number, learning rate and weight decay are in a control block.
 
     parameters, gradients: arenas of one layout, padding zero. decayed_elements: from their front,
-    how many take weight decay. momentum: 0 keeps no state.
+    how many take weight decay. momentum: 0 keeps no state. shadow: an arena of that layout whose
+    bfloat16 bits are kept those of the parameters.
     Raises ConfigError for arenas of different layouts, or a momentum outside 0 to 1.
 
     Attributes
@@ -34,6 +35,7 @@ class Sgd:
         stream: int,
         *,
         momentum: float = 0.0,
+        shadow: Arena | None = None,
     ) -> None:
         if gradients.layout != parameters.layout:
             raise ConfigError(
@@ -43,6 +45,8 @@ class Sgd:
         self.parameters = parameters
         self.gradients = gradients
         self.decayed_elements = decayed_elements
+        self._shadow = shadow
+        self._cast = None if shadow is None else ops.Cast(library)
         self._kernel = ops.Sgd(library, momentum=momentum)
         self.momentum = parameters.like("momentum") if momentum > 0 else None
         for arena in self.state.values():
@@ -54,12 +58,16 @@ class Sgd:
         return {} if self.momentum is None else {"momentum": self.momentum}
 
     def parameters_loaded(self, stream: int) -> None:
-        """Nothing: no state depends on what the parameters are."""
+        """Begin the shadow at the present parameters, in stream order."""
+        if self._shadow is not None and self._cast is not None:
+            flat = self.parameters.flat
+            self._cast.forward(stream, self._shadow.flat, flat, flat.elements)
 
     def step(self, stream: int, control: Pointer, stats: Pointer) -> None:
-        """Update parameters and state in place, by the control block's present step; one launch.
+        """Update parameters and state in place, by the control block's present step.
 
-        stats: of these gradients (`GradientNorm.measure`); its coefficient scales them.
+        One launch, and another one for a shadow. stats: of these gradients
+        (`GradientNorm.measure`); its coefficient scales them.
         """
         self._kernel.step(
             stream,
@@ -71,6 +79,7 @@ class Sgd:
             self.parameters.elements,
             m=0 if self.momentum is None else self.momentum.flat,
         )
+        self.parameters_loaded(stream)
 
     def close(self) -> None:
         """Give the state's memory back. Idempotent."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS
-from lowgraph.train.config import TrainConfig
+from lowgraph.precision import Precision
+from lowgraph.train.config import DEFAULT_PRECISION, ONE_BATCH, TrainConfig
 
-__all__ = ["OneLineParser", "add_model", "non_empty_path", "parse"]
+__all__ = ["OneLineParser", "add_data", "add_model", "non_empty_path", "parse"]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -38,16 +40,51 @@ def non_empty_path(text: str) -> Path:
 
 
 def add_model(group: argparse._ActionsContainer) -> None:
-    """Add --model and --preset, with the names that the registry has."""
-    group.add_argument(
-        "--model", metavar="M", help=f"model: {', '.join(MODELS)} (default: {DEFAULT_MODEL})"
-    )
+    """Add --model and --preset, with the names that the registry has, and --precision."""
+    about = "; ".join(f"{name}: {entry.about}" for name, entry in MODELS.items())
+    group.add_argument("--model", metavar="M", help=f"{about} (default: {DEFAULT_MODEL})")
     sizes = "; ".join(
         f"{name}: {', '.join(entry.presets)} (default: {entry.default_presets['host']} on the "
         f"host, {entry.default_presets['cuda']} on a GPU)"
         for name, entry in MODELS.items()
     )
     group.add_argument("--preset", metavar="P", help=f"size of the model; of {sizes}")
+    group.add_argument(
+        "--precision",
+        metavar="P",
+        help=f"of matrix products: {', '.join(map(str, Precision))} (default: {DEFAULT_PRECISION}; "
+        "parameters and sums are float32 in each)",
+    )
+
+
+def add_data(group: argparse._ActionsContainer) -> None:
+    """Add --data, with what every kind of model takes."""
+    text, series = _models_of("text"), _models_of("series")
+    group.add_argument(
+        "--data",
+        type=non_empty_path,
+        metavar="PATH",
+        help=f"for {text}: a file or a folder of text (default: the sources of this Python's "
+        f"standard library); for {series}: FILE.csv with a header, or FILE.npy; a row is features "
+        "and a label 0 or 1, in the column named label, else the last (default: a recording that "
+        "comes with matplotlib)",
+    )
+
+
+def _one_batch(text: str) -> int:
+    """A number of windows; of several numbers it is said why they cannot be."""
+    try:
+        return int(text)
+    except ValueError:
+        several = re.fullmatch(r"\d+(\s*([,:;-]|\.\.)\s*\d+)+", text)
+        what = f"{text!r} is more than one size: {ONE_BATCH}"
+        raise argparse.ArgumentTypeError(
+            what if several else f"invalid int value: {text!r}"
+        ) from None
+
+
+def _models_of(data: str) -> str:
+    return ", ".join(name for name, entry in MODELS.items() if entry.data == data)
 
 
 def _build() -> argparse.ArgumentParser:
@@ -60,7 +97,9 @@ def _build() -> argparse.ArgumentParser:
     )
     _add_run(parser.add_argument_group("the run"))
     _add_optimizer(parser.add_argument_group("the optimizer (AdamW)"))
-    _add_outputs(parser.add_argument_group("what comes out"))
+    outputs = parser.add_argument_group("what comes out")
+    _add_outputs(outputs)
+    _add_looks(outputs)
     return parser
 
 
@@ -74,14 +113,9 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         "--steps", type=int, metavar="N", help="steps in all (default: the preset's)"
     )
     group.add_argument(
-        "--batch", type=int, metavar="B", help="windows a step (default: the preset's)"
+        "--batch", type=_one_batch, metavar="B", help="windows a step (default: the preset's)"
     )
-    group.add_argument(
-        "--data",
-        type=non_empty_path,
-        metavar="PATH",
-        help="a file or a folder of text (default: the sources of this Python's standard library)",
-    )
+    add_data(group)
     group.add_argument(
         "--seed", type=int, metavar="S", help="of weights, batches and samples (default: 0)"
     )
@@ -91,6 +125,12 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         type=non_empty_path,
         metavar="DIR",
         help="go on from the newest checkpoint in this folder, or from this file",
+    )
+    group.add_argument(
+        "--weights",
+        type=non_empty_path,
+        metavar="DIR",
+        help="begin with the weights of this Hugging Face folder (GPT-2 or Mamba-2)",
     )
 
 
@@ -135,7 +175,7 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="bytes to generate at the end (default: 0)",
+        help="bytes that a model of text generates at the end (default: 0)",
     )
     group.add_argument(
         "--temperature",
@@ -165,4 +205,24 @@ def _add_outputs(group: argparse._ArgumentGroup) -> None:
         default=0,
         metavar="N",
         help="and every N steps on the way (default: 0, at the end only)",
+    )
+    group.add_argument(
+        "--export",
+        type=non_empty_path,
+        metavar="DIR",
+        help="write the weights to this new folder at the end, as transformers reads them",
+    )
+
+
+def _add_looks(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--log",
+        type=non_empty_path,
+        metavar="F.csv|DIR",
+        help="add the figures of each progress line to a CSV file, or to a folder of TensorBoard's",
+    )
+    group.add_argument(
+        "--timers",
+        action="store_true",
+        help="time the stages of the step on the device, in the graph too; waits once a line",
     )

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from lowgraph.errors import ConfigError
+from lowgraph.models import huggingface
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
+from lowgraph.precision import Precision
 
-__all__ = ["MAX_LOG_EVERY", "TrainConfig", "check_warmup", "flag"]
+__all__ = [
+    "DEFAULT_PRECISION",
+    "MAX_LOG_EVERY",
+    "ONE_BATCH",
+    "TrainConfig",
+    "check_warmup",
+    "flag",
+    "naming",
+]
 
+DEFAULT_PRECISION = str(Precision.FP32)
 MAX_LOG_EVERY = 1_000_000
 _FLOAT32_MAX = 3.4e38
+ONE_BATCH = (
+    "a graph is recorded for one number of rows, and every step uploads as many; give one number, "
+    "and pad what is shorter"
+)
+"""Why a batch whose size varies from step to step is refused."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +43,11 @@ class TrainConfig:
     device: "auto", "host", "cuda" or "cuda:N".
     model, preset: which model (None: DEFAULT_MODEL), and which of its sizes (None: the device's
         default size).
+    precision: of matrix products, a Precision's word (None: DEFAULT_PRECISION).
     steps: optimizer steps in all, those done before a resume included.
     batch: windows in a step.
-    data: for a model of text a file or a folder; None is the standard library of the running
-        Python.
+    data: for a model of text a file or a folder, None the standard library of the running Python;
+        for one of series a .csv or .npy file, None a recording that comes with matplotlib.
     seed: of the initial weights, the batches and the samples.
     learning_rate: the peak. warmup: steps that rise to it.
     weight_decay: of weights and embeddings.
@@ -37,9 +56,12 @@ class TrainConfig:
     heldout_batches: fixed batches of an evaluation.
     graph: record the step as one CUDA graph.
     sample: bytes to generate at the end; `temperature` divides the logits.
-    json, plot: files to write.
+    json, plot: files to write. log: a CSV file or TensorBoard's folder, written lap by lap.
+    timers: time the stages of the step, once a lap.
     checkpoint: a folder to write to, at the end and each `checkpoint_every` steps (0: at the end
         only). resume: a folder, or one file of it, to go on from.
+    weights: a Hugging Face folder to take the initial weights from. export: one to write at the
+        end; not there yet, or empty.
 
     A resumed run may change what snapshot.MAY_CHANGE names.
 
@@ -49,6 +71,7 @@ class TrainConfig:
     device: str = "auto"
     model: str | None = None
     preset: str | None = None
+    precision: str | None = None
     steps: int | None = None
     batch: int | None = None
     data: Path | None = None
@@ -64,9 +87,13 @@ class TrainConfig:
     temperature: float = 0.8
     json: Path | None = None
     plot: Path | None = None
+    log: Path | None = None
+    timers: bool = False
     checkpoint: Path | None = None
     checkpoint_every: int = 0
     resume: Path | None = None
+    weights: Path | None = None
+    export: Path | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -95,14 +122,17 @@ class TrainConfig:
             fits = type(value) is int if kind == "int" else isinstance(value, (int, float))
             if kind in ("int", "float") and value is not None and not fits:
                 wanted = "a whole number" if kind == "int" else "a number"
-                raise ConfigError(f"{flag(field.name)} must be {wanted}, got {value!r}")
+                many = field.name == "batch" and (callable(value) or hasattr(value, "__iter__"))
+                why = f": {ONE_BATCH}" if many else ""
+                raise ConfigError(f"{flag(field.name)} must be {wanted}, got {value!r}{why}")
 
     def _check_names(self) -> None:
-        if self.model is not None:
-            find_model(self.model)
         # Without a model it is the resumed run's, which is not known yet.
-        if self.preset is not None and not (self.model is None and self.resume is not None):
-            find_preset(self.model or DEFAULT_MODEL, self.preset)
+        if self.model is not None or self.resume is None:
+            self.check_model(self.model or DEFAULT_MODEL)
+        words = [str(each) for each in Precision]
+        if self.precision is not None and self.precision not in words:
+            raise ConfigError(f"unknown precision {self.precision!r}; use {', '.join(words)}")
         if self.device not in ("auto", "host", "cuda") and not _is_cuda_index(self.device):
             raise ConfigError(f"unknown device {self.device!r}; use auto, host, cuda or cuda:N")
         for label in ("seed", "steps"):  # 64-bit integers on the device
@@ -110,14 +140,31 @@ class TrainConfig:
             if value is not None and value >= 2**63:
                 raise ConfigError(f"{flag(label)} must be below 2**63, got {value}")
 
+    @property
+    def device_kind(self) -> str | None:
+        """The kind of the device, "host" or "cuda"; None while `auto` has it open."""
+        return None if self.device == "auto" else self.device.partition(":")[0]
+
+    def check_model(self, model: str) -> None:
+        """Raise ConfigError for a setting that the model cannot have."""
+        kind = find_model(model).data
+        if self.preset is not None:
+            find_preset(model, self.preset)
+        if self.sample and kind != "text":
+            raise ConfigError(
+                f"--sample {self.sample}: {model} is trained on {kind} and writes no text; leave "
+                "it out"
+            )
+
     def _check_outputs(self) -> None:
         """A run of hours must not find out at its end that its folder is not there."""
         for last in ("checkpoint", "resume"):  # which may be one folder
-            labels = ("data", "json", "plot", last)
+            labels = ("data", "json", "plot", "log", last)
             paths = [getattr(self, label) for label in labels]
             named = [os.path.realpath(path) for path in paths if path is not None]
             if len(set(named)) < len(named):
-                raise ConfigError(f"--data, --json, --plot and --{last} must be different paths")
+                told = f"--data, --json, --plot, --log and --{last}"
+                raise ConfigError(f"{told} must be different paths")
         for label in ("json", "plot"):
             path = getattr(self, label)
             if path is not None:
@@ -133,6 +180,22 @@ class TrainConfig:
                 f"--checkpoint-every {self.checkpoint_every} has nowhere to write; give "
                 "--checkpoint DIR too"
             )
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        if self.weights is not None and self.resume is not None:
+            raise ConfigError(
+                "--weights begins a run and --resume goes on with one that has weights; give one "
+                "of them"
+            )
+        if self.export is not None:
+            with naming("export"):
+                huggingface.check_target(self.export)
+            others = (self.checkpoint, self.resume, self.json, self.plot, self.weights)
+            if os.path.realpath(self.export) in [os.path.realpath(one) for one in others if one]:
+                raise ConfigError(
+                    f"--export {self.export} is the path of another flag; give one of its own"
+                )
 
 
 def _check_folder(label: str, path: Path, folder: Path) -> None:
@@ -148,6 +211,15 @@ def _check_folder(label: str, path: Path, folder: Path) -> None:
 def flag(label: str) -> str:
     """The command-line spelling of a field."""
     return "--" + {"learning_rate": "lr", "graph": "no_graph"}.get(label, label).replace("_", "-")
+
+
+@contextmanager
+def naming(label: str) -> Iterator[None]:
+    """Put a flag before what a ConfigError says of the path that it names."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{flag(label)} {error}") from error
 
 
 def check_warmup(warmup: int, steps: int) -> None:

@@ -19,9 +19,19 @@ import numpy.typing as npt
 from lowgraph.errors import ConfigError
 from lowgraph.memory import counted
 
-__all__ = ["Corpus", "bigram_cross_entropy", "heldout_plan", "read_corpus"]
+__all__ = [
+    "NPY_MAGIC",
+    "Corpus",
+    "bigram_cross_entropy",
+    "heldout_plan",
+    "is_folder",
+    "read_bytes",
+    "read_corpus",
+]
 
 Bytes = npt.NDArray[np.uint8]
+
+NPY_MAGIC = b"\x93NUMPY"
 
 # Not every distribution ships these parts, and two machines with one Python should read one text.
 _LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
@@ -48,7 +58,8 @@ class Corpus:
 
     kind = "text"
     unit = "nats a byte"
-    token = "bytes"
+    tokens = "tokens"
+    terms = "tokens are bytes"
     baseline_name = "bigram"
 
     @property
@@ -63,6 +74,10 @@ class Corpus:
             f"{self.source} ({counted(self.files, 'file')}{left_out}): {self.nbytes} bytes, "
             f"{len(self.train)} train + {len(self.heldout)} held out, sha256 {self.sha256}"
         )
+
+    def fit(self, shape: Any) -> tuple[Corpus, Any]:
+        """Text and shape as they are: bytes fit every model of text."""
+        return self, shape
 
     def check(self, shape: Any, batch: int) -> None:
         """Refuse a text shorter than one batch, or whose held-out part is shorter than one window.
@@ -95,10 +110,14 @@ def read_corpus(path: Path | None) -> Corpus:
     if path is None:
         source, files, skip_binary = "Python standard library", _library_sources(), False
     else:
-        is_folder = _is_folder(path)
-        files = _text_files(path) if is_folder else [path]
-        source, skip_binary = str(path), is_folder
-    parts = [_read(file) for file in files]
+        many = is_folder(path)
+        files = _text_files(path) if many else [path]
+        source, skip_binary = str(path), many
+    parts = [read_bytes(file) for file in files]
+    if not skip_binary and parts[0].startswith(NPY_MAGIC):
+        raise ConfigError(
+            f"--data {source} is an NPY file, a series; give a text, or the --model of a series"
+        )
     kept = [part for part in parts if not (skip_binary and b"\0" in part)]
     text = b"".join(kept)
     if not text:
@@ -140,7 +159,7 @@ def _library_sources() -> list[Path]:
     return [file for file in files if not _LEFT_OUT & set(file.relative_to(root).parts)]
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
     """True for a folder, False for a regular file; ConfigError for anything else."""
     try:
         mode = path.stat().st_mode
@@ -170,7 +189,8 @@ def _text_files(root: Path) -> list[Path]:
     return sorted(file for file in found if file.is_file())
 
 
-def _read(file: Path) -> bytes:
+def read_bytes(file: Path) -> bytes:
+    """A file's content; ConfigError, naming it, if it cannot be read."""
     try:
         return file.read_bytes()
     except OSError as error:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import find_model
 from lowgraph.ops.philox import batch_starts
+from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus, heldout_plan, read_corpus
+from lowgraph.train.default_series import read_default_series
 from lowgraph.train.feed import Feeds, Ground, HeldoutText, TextFeed, device_bytes
-from lowgraph.train.plan import Plan
+from lowgraph.train.plan import Plan, make_plan
 from lowgraph.train.series import Series
 from lowgraph.train.series_feed import SeriesFeed
+from lowgraph.train.series_files import read_series_file
 
-__all__ = ["Dataset", "check_data", "make_feeds", "read_data"]
+__all__ = ["Dataset", "check_data", "has_a_size", "make_feeds", "plan_for", "read_data"]
 
 
 class Dataset(Protocol):
@@ -42,8 +46,12 @@ class Dataset(Protocol):
         """What a loss is in, "nats a byte"."""
 
     @property
-    def token(self) -> str:
-        """What a token is, "bytes"."""
+    def tokens(self) -> str:
+        """What a model takes one after the other: "tokens"."""
+
+    @property
+    def terms(self) -> str:
+        """What those are, "tokens are bytes"."""
 
     @property
     def baseline_name(self) -> str:
@@ -51,6 +59,9 @@ class Dataset(Protocol):
 
     def describe(self) -> str:
         """One line for people."""
+
+    def fit(self, shape: Any) -> tuple[Dataset, Any]:
+        """The data for a model of that shape, and the shape for the data, where one can give."""
 
     def check(self, shape: Any, batch: int) -> None:
         """Raise ConfigError for data that a model of that shape cannot be trained on."""
@@ -62,6 +73,26 @@ class Dataset(Protocol):
 def read_data(model: str, path: Path | None) -> Dataset:
     """Read what `model` is trained on. Raises ConfigError as the reader of its kind does."""
     return _READERS[find_model(model).data](path)
+
+
+def plan_for(
+    config: TrainConfig, device_kind: str, data: Dataset, begun: Plan | None = None
+) -> tuple[Plan, Dataset]:
+    """`make_plan`, and plan and data as they fit each other (Dataset.fit).
+
+    A plan that is begun keeps its shape. Raises ConfigError as make_plan and check_data do.
+    """
+    plan = make_plan(config, device_kind, begun)
+    fitted, shape = data.fit(plan.shape)
+    if begun is None:
+        plan = replace(plan, shape=shape)
+    check_data(plan, fitted)
+    return plan, fitted
+
+
+def has_a_size(config: TrainConfig, begun: Plan | None = None) -> bool:
+    """Whether the run's size is known before its device is: else the default is the device's."""
+    return config.preset is not None or begun is not None or config.device_kind is not None
 
 
 def check_data(plan: Plan, data: Dataset) -> None:
@@ -104,5 +135,12 @@ def _series_feeds(series: Series, ground: Ground) -> Feeds:
     return Feeds(train, heldout, len(places))
 
 
-_READERS: dict[str, Callable[[Path | None], Dataset]] = {"text": read_corpus}
+def _read_series(path: Path | None) -> Series:
+    return read_default_series() if path is None else read_series_file(path)
+
+
+_READERS: dict[str, Callable[[Path | None], Dataset]] = {
+    "text": read_corpus,
+    "series": _read_series,
+}
 _FEEDS: dict[str, Callable[[Any, Ground], Feeds]] = {"text": _text_feeds, "series": _series_feeds}

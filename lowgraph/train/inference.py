@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lowgraph.memory import PersistentPool, download, upload
 from lowgraph.models.protocol import TrainableModel
+from lowgraph.precision import BFLOAT16, bfloat16_values
 
 __all__ = ["Inference"]
 
@@ -30,4 +31,5 @@ class Inference:
             upload(window, tokens.reshape(1, -1), self._stream)
             logits = self._model.forward(self._stream, window).logits
             first = position * config.vocabulary
-            return download(logits.part(first, (config.vocabulary,)), self._stream)
+            found = download(logits.part(first, (config.vocabulary,)), self._stream)
+        return bfloat16_values(found) if found.dtype == BFLOAT16 else found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
 
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError, LowgraphError
@@ -14,18 +17,22 @@ from lowgraph.train.interrupt import StopRequest
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan
 from lowgraph.train.snapshot import refuse_changes, snapshot
-from lowgraph.train.step_log import Lap
+from lowgraph.train.step_log import Lap, MeanTime
 
 __all__ = ["Trainer", "check_resume"]
 
 # The first step primes, the second records and replays; from the third on a step is one replay.
 _WARM_STEPS = 2
+# Before it a device may still raise its clocks; the mean of a run's own steps behind it is its warm
+# time. Its lap ends there.
+_STEPS_TO_WARM = 49
 
 
 class Trainer:
     """One run on one device. Use it in a `with` block: it frees what it made.
 
     config, plan: what is asked for, and the same complete. resume: the checkpoint to go on from.
+    weights: parameters by name to begin with, in place of the plan's initial ones.
     on_lap: told each lap of the trainer, in order, once its losses are read; of the laps that are
         read after a Ctrl-C only the last. on_heldout: told the loss of each evaluation on the way.
     on_checkpoint: called after each `config.checkpoint_every` steps but the last, to write
@@ -49,6 +56,7 @@ class Trainer:
         data: Dataset,
         *,
         resume: Checkpoint | None = None,
+        weights: Mapping[str, npt.NDArray[np.float32]] | None = None,
         on_lap: Callable[[Trainer, Lap], None] = lambda trainer, lap: None,
         on_heldout: Callable[[Trainer, float], None] = lambda trainer, loss: None,
         on_checkpoint: Callable[[Trainer], None] = lambda trainer: None,
@@ -68,8 +76,8 @@ class Trainer:
         self._on_heldout = on_heldout
         self._on_checkpoint = on_checkpoint
         self._stop = StopRequest()
-        self._steady_steps = 0
-        self._steady_ms = 0.0
+        self._steady = MeanTime(self.first_step + _WARM_STEPS)
+        self._warm = MeanTime(self.first_step + _STEPS_TO_WARM)
         self.parts = Parts(
             device,
             plan,
@@ -79,6 +87,8 @@ class Trainer:
             ring_slots=2 * max(plan.log_every, _WARM_STEPS),
             heldout_batches=config.heldout_batches,
             resume=resume,
+            weights=weights,
+            timers=config.timers,
         )
 
     def train(self) -> None:
@@ -89,6 +99,7 @@ class Trainer:
             for end in self._lap_ends():
                 self._run_to(end)
                 self._read(log.lap(self.step))
+                self._look_at_stages()
                 if self.interrupted:
                     break
                 self._pause_at(end)
@@ -121,7 +132,12 @@ class Trainer:
 
         None when it had no more than those.
         """
-        return self._steady_ms / self._steady_steps if self._steady_steps else None
+        return self._steady.ms
+
+    @property
+    def warm_step_ms(self) -> float | None:
+        """As `step_ms`, of the run's steps from the 50th on; None when it had fewer."""
+        return self._warm.ms
 
     def close(self) -> None:
         """Wait for the device and free everything. Idempotent."""
@@ -145,14 +161,14 @@ class Trainer:
                 raise
 
     def _lap_ends(self) -> Iterator[int]:
-        """Step numbers at which a lap ends: after the warm steps, at each cadence, at the end."""
+        """Step numbers at which a lap ends: where a mean begins, at each cadence, at the end."""
         end, steps = self.first_step, self.plan.schedule.steps
-        warm = end + _WARM_STEPS
+        means = (self._steady.first, self._warm.first)
         asked = (self.plan.log_every, self.config.eval_every, self.config.checkpoint_every)
         cadences = [every for every in asked if every]
         while end < steps:
             following = [end - end % every + every for every in cadences]
-            end = min(steps, *following, *([warm] if end < warm else []))
+            end = min(steps, *following, *(first for first in means if end < first))
             yield end
 
     def _run_to(self, end: int) -> None:
@@ -165,11 +181,19 @@ class Trainer:
             if lap is None:
                 continue
             self.losses += lap.losses
-            if lap.first >= self.first_step + _WARM_STEPS:
-                self._steady_steps += len(lap.losses)
-                self._steady_ms += lap.ms * len(lap.losses)
+            self._steady.add(lap)
+            self._warm.add(lap)
             if not self._stop.made or lap.last == self.step:
                 self._on_lap(self, lap)
+
+    def _look_at_stages(self) -> None:
+        """With --timers: wait for the lap's last step; the time of that is no lap's."""
+        timers = self.parts.timers
+        if timers is None or self.step == self.first_step:
+            return
+        self._read(*self.parts.log.finish())
+        timers.sample(self.step)
+        self.parts.log.begin(self.step)
 
     def _pause_at(self, step: int) -> None:
         """Write and evaluate where it is time to; the end of the run has both of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 import numpy as np
@@ -20,6 +20,7 @@ from lowgraph.models.protocol import TrainableModel
 from lowgraph.models.registry import find_model
 from lowgraph.ops.control import STEP_OFFSET, read_control
 from lowgraph.optim import AdamW, GradientNorm
+from lowgraph.precision import Precision
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.datasets import Dataset, make_feeds
 from lowgraph.train.evaluation import Evaluation
@@ -29,6 +30,7 @@ from lowgraph.train.plan import Plan
 from lowgraph.train.ring import MappedRing
 from lowgraph.train.step import TrainingStep
 from lowgraph.train.step_log import StepLog
+from lowgraph.train.timers import StageLog
 
 __all__ = ["Parts"]
 
@@ -42,14 +44,15 @@ def _to_stderr(text: str) -> None:
 class Parts:
     """Stream, kernels, pool, model, optimizer, feeds, step; ready for the first step.
 
-    Parameters and moments are the plan's initial ones, or those of `resume`. ring_slots: losses
-    that may be unread at once. heldout_batches: asked for in an evaluation. Raises what its parts
-    raise; then nothing is left behind.
+    Parameters and moments are the plan's initial ones, or those of `resume`; weights: parameters in
+    the place of the initial ones. ring_slots: losses that may be unread at once. heldout_batches:
+    asked for in an evaluation. Raises what its parts raise; then nothing is left behind.
 
     Attributes
     ----------
     steps_done: issued so far, those before a resume included: what the device will count.
     library_class: what kernels are loaded by.
+    timers: the stages of the steps of `graph_step`; None unless asked for.
     """
 
     library_class = Library
@@ -64,14 +67,16 @@ class Parts:
         ring_slots: int,
         heldout_batches: int = 1,
         resume: Checkpoint | None = None,
+        weights: Mapping[str, npt.NDArray[np.float32]] | None = None,
+        timers: bool = False,
     ) -> None:
         self.steps_done = 0 if resume is None else resume.step
         with ExitStack() as undo:
             self._open(device, undo)
             self._make_model(plan)
             self._make_feeds(plan, data, heldout_batches, undo)
-            self._make_step(device, graph, ring_slots, undo)
-            self._fill(plan, resume)
+            self._make_step(device, graph, ring_slots, timers, undo)
+            self._fill(plan, resume, weights)
             self._undo = undo.pop_all()
 
     def advance(self, run: Callable[[], object] | None = None) -> None:
@@ -124,6 +129,7 @@ class Parts:
             blas=self.blas,
             pool=self.pool,
             stream=self.stream,
+            precision=Precision(plan.precision),
         )
 
     def _make_model(self, plan: Plan) -> None:
@@ -134,6 +140,7 @@ class Parts:
             self.model.gradients,
             self.model.decayed_elements,
             self.stream,
+            shadow=self.model.shadow,
         )
         self.norm = GradientNorm(
             self.library, self.pool, self.model.gradients.elements, self.stream
@@ -159,7 +166,9 @@ class Parts:
         )
         self.feeds = make_feeds(data, ground)
 
-    def _make_step(self, device: Device, graph: bool, ring_slots: int, undo: ExitStack) -> None:
+    def _make_step(
+        self, device: Device, graph: bool, ring_slots: int, timers: bool, undo: ExitStack
+    ) -> None:
         ring = MappedRing(self.pool, ring_slots)
         self.log = StepLog(ring, self.stream)
         undo.callback(self.log.close)
@@ -174,8 +183,11 @@ class Parts:
             control=self.control,
             ring=ring,
         )
+        self.timers = StageLog(self.body) if timers else None
+        if self.timers is not None:
+            undo.callback(self.timers.close)
         self.graph_step = GraphStep(
-            self.body,
+            self.body if self.timers is None else self.timers,
             device=device,
             pool=self.pool,
             library=self.library,
@@ -200,10 +212,16 @@ class Parts:
         undo.callback(self.evaluation.close)
         undo.callback(driver.stream.synchronize, self.stream)
 
-    def _fill(self, plan: Plan, resume: Checkpoint | None) -> None:
+    def _fill(
+        self,
+        plan: Plan,
+        resume: Checkpoint | None,
+        weights: Mapping[str, npt.NDArray[np.float32]] | None,
+    ) -> None:
         if resume is None:
-            initial = find_model(plan.model).initial_values(plan.shape, plan.schedule.seed)
-            self.model.load_state(initial, self.stream)
+            if weights is None:
+                weights = find_model(plan.model).initial_values(plan.shape, plan.schedule.seed)
+            self.model.load_state(weights, self.stream)
         else:
             self.model.load_state(resume.parameters, self.stream)
             load_arena(self.optimizer.moment1, resume.moment1, self.stream)

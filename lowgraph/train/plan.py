@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
@@ -12,7 +13,8 @@ import numpy.typing as npt
 from lowgraph.models.protocol import ModelConfig
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 from lowgraph.ops.control import control_bytes, new_control
-from lowgraph.train.config import MAX_LOG_EVERY, TrainConfig, check_warmup
+from lowgraph.precision import Precision
+from lowgraph.train.config import DEFAULT_PRECISION, MAX_LOG_EVERY, TrainConfig, check_warmup
 from lowgraph.train.snapshot import refuse_changes, settings
 
 __all__ = ["Plan", "Schedule", "make_plan", "model_of"]
@@ -43,6 +45,16 @@ class Schedule:
     beta2: float = 0.99
     epsilon: float = 1e-8
 
+    def rate(self, step: int) -> float:
+        """The learning rate of step number `step`, from 1 (kernels_cu/control.cu's formula)."""
+        low = self.learning_rate * self.final_share
+        if step <= self.warmup:
+            return self.learning_rate * step / self.warmup
+        if step >= self.steps:
+            return low
+        progress = (step - self.warmup) / (self.steps - self.warmup)
+        return low + (self.learning_rate - low) * (1.0 + math.cos(math.pi * progress)) / 2
+
     def control_block(self, step: int) -> npt.NDArray[np.uint8]:
         """The control block, as bytes, with `step` steps done."""
         block = new_control(
@@ -64,7 +76,8 @@ class Schedule:
 class Plan:
     """A run's model, schedule, and `log_every`: steps between two readings of the losses.
 
-    shape: of the configuration class that the registry has for `model`.
+    shape: of the configuration class that the registry has for `model`. precision: a Precision's
+    word.
     """
 
     model: str
@@ -72,10 +85,12 @@ class Plan:
     shape: ModelConfig
     schedule: Schedule
     log_every: int
+    precision: str = DEFAULT_PRECISION
 
     def values(self) -> dict[str, Any]:
         """Its settings by name, the schedule's among them, the shape as a dict."""
-        own = {name: getattr(self, name) for name in ("model", "preset", "log_every")}
+        names = "model", "preset", "log_every", "precision"
+        own = {name: getattr(self, name) for name in names}
         return {**asdict(self.schedule), **own, "shape": asdict(self.shape)}
 
     @classmethod
@@ -87,7 +102,9 @@ class Plan:
         schedule = {field.name: values[field.name] for field in fields(Schedule)}
         model = values["model"]
         shape = find_model(model).config(**values["shape"])
-        plan = cls(model, values["preset"], shape, Schedule(**schedule), values["log_every"])
+        own = values["log_every"], values["precision"]
+        plan = cls(model, values["preset"], shape, Schedule(**schedule), *own)
+        Precision(plan.precision)
         for part in (plan, plan.schedule, plan.shape):
             _check_kinds(part)
         return plan
@@ -121,7 +138,9 @@ def make_plan(config: TrainConfig, device_kind: str, resumed: Plan | None = None
         seed=_or(config.seed, Schedule.seed),
         weight_decay=_or(config.weight_decay, Schedule.weight_decay),
     )
-    return _checked(Plan(model, name, preset.model, schedule, _or(config.log_every, _laps(steps))))
+    laps = _or(config.log_every, _laps(steps))
+    precision = config.precision or DEFAULT_PRECISION
+    return _checked(Plan(model, name, preset.model, schedule, laps, precision))
 
 
 def _continued(config: TrainConfig, resumed: Plan) -> Plan:

@@ -1,15 +1,16 @@
-"""`--plot`: the training loss and the held-out loss over the steps, as an image."""
+"""`--plot`: losses over the steps as an image, of one run or of several beside each other."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lowgraph.errors import ConfigError
 from lowgraph.train.files import replace_file
 
-__all__ = ["draw", "require"]
+__all__ = ["compare", "draw", "require"]
 
 
 def require(path: Path) -> None:
@@ -42,6 +43,40 @@ def draw(
     axes.set_xlabel("step")
     axes.set_ylabel(f"loss ({unit})")
     axes.legend()
+    _write(path, figure)
+
+
+def compare(
+    path: Path,
+    losses: Mapping[str, Sequence[float]],
+    *,
+    unit: str,
+    distances: Mapping[str, Sequence[float]] | None = None,
+) -> None:
+    """Draw losses of several runs, by label, from step 1 on, each thinner than the one before.
+
+    So equal ones are all seen. distances: relative ones, by label; drawn below, on a scale that is
+    logarithmic above the resolution of float32. unit: of all losses, "nats a byte".
+    """
+    figure = _new_figure()
+    above, *below = figure.subplots(1 if distances is None else 2, sharex=True, squeeze=False)[:, 0]
+    for number, (label, values) in enumerate(losses.items()):
+        steps = range(1, len(values) + 1)
+        above.plot(steps, values, linewidth=2.4 / (1 + 2 * number), label=label)
+    above.set_ylabel(f"loss ({unit})")
+    above.legend()
+    for axes in below:
+        for label, values in (distances or {}).items():
+            axes.plot(range(1, len(values) + 1), values, linewidth=0.8, label=label)
+        axes.set_yscale("symlog", linthresh=1e-7)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("relative distance")
+        axes.legend()
+    (below or [above])[-1].set_xlabel("step")
+    _write(path, figure)
+
+
+def _write(path: Path, figure: Any) -> None:
     image = io.BytesIO()
     figure.savefig(image, format=_format(path))
     try:

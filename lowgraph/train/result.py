@@ -11,7 +11,7 @@ from typing import Any
 from lowgraph.errors import ConfigError
 from lowgraph.train.files import replace_file
 
-__all__ = ["Result", "write_json"]
+__all__ = ["Result", "finite", "write_json"]
 
 
 @dataclass
@@ -34,8 +34,10 @@ class Result:
     nodes: nodes of the graph; 0 without one.
     pool_bytes, retained_bytes: held from the driver, and of that by the graph.
     step_us: mean of the steps after the first two (priming; recording), on the device's clock.
-    tokens_per_s: tokens of a step over that time.
+    warm_step_us: the same of the steps from the run's 50th on; None in a shorter run.
+    tokens_per_s: tokens, or time steps of a series, of a step over `step_us`.
     interrupted: ended by Ctrl-C.
+    stages: with --timers, by stage over the last third of the laps (lowgraph.train.timers).
     """
 
     device: str
@@ -75,8 +77,10 @@ class Result:
     pool_bytes: int = 0
     retained_bytes: int = 0
     step_us: float | None = None
+    warm_step_us: float | None = None
     tokens_per_s: float | None = None
     interrupted: bool = False
+    stages: list[dict[str, Any]] = field(default_factory=list)
     sample: str | None = None
 
     @property
@@ -99,8 +103,8 @@ class Result:
         figures = asdict(self)
         for name in ("loss_first", "loss_last", "heldout_loss"):
             figures[name] = getattr(self, name)
-        finite: dict[str, Any] = _finite(figures)
-        return finite
+        clean: dict[str, Any] = finite(figures)
+        return clean
 
 
 def write_json(path: Path, figures: dict[str, Any]) -> None:
@@ -112,9 +116,10 @@ def write_json(path: Path, figures: dict[str, Any]) -> None:
         raise ConfigError(f"--json {path}: {error.strerror or error}") from error
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same for JSON, which has no NaN and no infinity: None in their place."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

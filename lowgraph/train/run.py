@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import nullcontext
 
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError
-from lowgraph.memory import counted, readable
-from lowgraph.train import checkpoint, plot
-from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import Dataset, check_data, read_data
+from lowgraph.models import huggingface
+from lowgraph.precision import Precision
+from lowgraph.train import plot
+from lowgraph.train.checkpoint import Checkpoint
+from lowgraph.train.config import TrainConfig, naming
+from lowgraph.train.datasets import Dataset, has_a_size, plan_for, read_data
+from lowgraph.train.logs import RunLog, open_log
 from lowgraph.train.loop import Trainer, check_resume
 from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
+from lowgraph.train.said import Progress, say_end, say_header
 from lowgraph.train.sampling import generate
-from lowgraph.train.start import prepare_outputs, resume_from, what_is_not_the_same
-from lowgraph.train.step_log import Lap
+from lowgraph.train.start import (
+    initial_weights,
+    prepare_outputs,
+    resume_from,
+    what_is_not_the_same,
+    what_the_data_changed,
+)
 
 __all__ = ["run"]
 
 Say = Callable[[str], None]
-PRECISION = "float32"
 
 
 def _flushed(text: str) -> None:
@@ -46,81 +54,58 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     notes: list[str] = []  # said once the device is, whose line is the first
     resume = None if config.resume is None else resume_from(config.resume, notes.append)
     begun = None if resume is None else resume.plan
+    if begun is not None:
+        make_plan(config, "", begun)  # says what differs, before data are read for another model
+        config.check_model(begun.model)
     data = read_data(model_of(config, begun), config.data)
-    if config.preset is not None or begun is not None:
-        # The size does not depend on the device: refuse before it is opened, or even built.
-        early = make_plan(config, "", begun)
-        check_data(early, data)
+    if has_a_size(config, begun):
+        # Refuse before the device is opened, or even built.
+        early, fitted = plan_for(config, config.device_kind or "", data, begun)
         if resume is not None:
-            check_resume(resume, config, early, data)
+            check_resume(resume, config, early, fitted)
     prepare_outputs(config, notes.append)
-    device = open_device(config.device)
-    say(f"device: {device.spec}, {device.title} ({device.arch})")
-    plan = make_plan(config, device.kind, begun)
-    if resume is not None:
-        notes += what_is_not_the_same(resume, plan, device)
-    for note in notes:
-        say(note)
-    progress = _Progress(say, data)
-    with Trainer(
-        device, config, plan, data,
-        resume=resume, on_lap=progress.lap, on_heldout=progress.heldout,
-        on_checkpoint=progress.checkpoint,
-    ) as trainer:  # fmt: skip
-        result = _begin(trainer, device, data)
-        _say_header(result, trainer, data, say)
-        trainer.train()
-        progress.checkpoint(trainer)  # first of all: a Ctrl-C from here on ends the run
-        trainer.evaluate()
-        _conclude(result, trainer)
-        _say_end(result, trainer, say)
-        if config.sample:
-            result.sample = _sample(trainer, say)
+    with nullcontext() if config.log is None else open_log(config.log) as log:
+        result = _run(config, say, notes, resume, data, log)
     _write_files(config, result, say)
     return result
 
 
-class _Progress:
-    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph."""
-
-    def __init__(self, say: Say, data: Dataset) -> None:
-        self._say = say
-        self._data = data
-        self._announced = False
-
-    def lap(self, trainer: Trainer, lap: Lap) -> None:
-        """Say the last loss of a lap, and its speed."""
-        if not self._announced:
-            self._announced = True
-            self._say(_graph_line(trainer))
-            self._say(f"loss in {self._data.unit}; tokens are {self._data.token}")
-        schedule = trainer.plan.schedule
-        tokens = schedule.batch * trainer.plan.shape.context
-        self._say(
-            f"step {lap.last:6d}/{schedule.steps}  loss {lap.losses[-1]:.4f}  "
-            f"{tokens / lap.ms * 1000:10.0f} tokens/s  {lap.ms:9.3f} ms/step"
-        )
-
-    def heldout(self, trainer: Trainer, loss: float) -> None:
-        """Say the held-out loss of an evaluation on the way; the end's has a line of its own."""
-        self._say(f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}")
-
-    def checkpoint(self, trainer: Trainer) -> None:
-        """Write one, if the run has a folder for it."""
-        folder = trainer.config.checkpoint
-        if folder is not None:
-            written = checkpoint.write(folder, trainer.checkpoint())
-            self._say(f"checkpoint: step {trainer.step} in {written}")
-
-
-def _graph_line(trainer: Trainer) -> str:
-    report = trainer.parts.graph_step.report()
-    if report.captures == 0:
-        return f"graph: none ({report.why_no_graph}); every step launches its kernels"
-    return (
-        f"graph: {counted(report.nodes, 'node')} captured, retaining "
-        f"{readable(report.retained_bytes)}; priming: {report.primed.text()}"
-    )
+def _run(
+    config: TrainConfig,
+    say: Say,
+    notes: list[str],
+    resume: Checkpoint | None,
+    data: Dataset,
+    log: RunLog | None,
+) -> Result:
+    """The run itself, on its device: from the device's line to the report and the sample."""
+    device = open_device(config.device)
+    begun = None if resume is None else resume.plan
+    say(f"device: {device.spec}, {device.title} ({device.arch})")
+    plan, data = plan_for(config, device.kind, data, begun)
+    notes += what_the_data_changed(plan)
+    if resume is not None:
+        notes += what_is_not_the_same(resume, plan, device)
+    weights = initial_weights(config, plan, notes.append)
+    for note in notes:
+        say(note)
+    progress = Progress(say, data, log)
+    with Trainer(
+        device, config, plan, data,
+        resume=resume, weights=weights, on_lap=progress.lap, on_heldout=progress.heldout,
+        on_checkpoint=progress.checkpoint,
+    ) as trainer:  # fmt: skip
+        result = _begin(trainer, device, data)
+        say_header(result, trainer, data, say)
+        trainer.train()
+        progress.checkpoint(trainer)  # first of all: a Ctrl-C from here on ends the run
+        _export(trainer, say)
+        progress.note_heldout(trainer, trainer.evaluate())
+        _conclude(result, trainer)
+        say_end(result, trainer, data, say)
+        if config.sample:
+            result.sample = _sample(trainer, say)
+    return result
 
 
 def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
@@ -129,8 +114,8 @@ def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
         device=device.spec,
         device_title=device.title,
         arch=device.arch,
-        gemm=trainer.parts.blas.describe(),
-        precision=PRECISION,
+        gemm=trainer.parts.blas.describe(Precision(plan.precision)),
+        precision=plan.precision,
         model=plan.model,
         preset=plan.preset,
         params=trainer.parts.model.parameter_count,
@@ -149,23 +134,6 @@ def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
     )
 
 
-def _say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
-    plan, schedule = trainer.plan, trainer.plan.schedule
-    shape = ", ".join(f"{name} {value}" for name, value in asdict(plan.shape).items())
-    say(f"data: {data.describe()}")
-    say(f"model: {plan.model} {plan.preset}, {result.params} parameters: {shape}")
-    say(result.gemm)
-    say(f"precision: {result.precision} throughout")
-    say(
-        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {schedule.batch} windows each, "
-        f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
-        f"steps, weight decay {schedule.weight_decay:g}"
-    )
-    graph = "on, from the second step" if trainer.config.graph else "off: --no-graph"
-    say(f"graph: {graph}")
-    say(trainer.parts.pool.stats().text())
-
-
 def _conclude(result: Result, trainer: Trainer) -> None:
     """Fill in what is known at the end."""
     report = trainer.parts.graph_step.report()
@@ -178,26 +146,15 @@ def _conclude(result: Result, trainer: Trainer) -> None:
                  "library_calls_eager_step", "launches_replay_step", "nodes", "pool_bytes",
                  "retained_bytes"):  # fmt: skip
         setattr(result, name, getattr(report, name))
+    if trainer.parts.timers is not None:
+        result.stages = trainer.parts.timers.figures()
     evaluated = trainer.parts.evaluation.graph_step.report()
     result.heldout_captures, result.heldout_replays = evaluated.captures, evaluated.replays
     if trainer.step_ms is not None:
         result.step_us = 1000 * trainer.step_ms
         result.tokens_per_s = result.batch * result.context / trainer.step_ms * 1000
-
-
-def _say_end(result: Result, trainer: Trainer, say: Say) -> None:
-    if result.interrupted:
-        say(f"interrupted after step {result.steps} of {trainer.plan.schedule.steps}")
-    heldout, bar, name = trainer.heldout[-1][1], result.baseline_loss, result.baseline
-    side = "below" if heldout < bar else "above"
-    gap = f"{abs(bar - heldout):.4f} {side} the {name}'s"
-    if not math.isfinite(heldout):
-        gap = "the run diverged; try a lower --lr"
-    say(f"held-out loss {heldout:.4f} {result.loss_unit}, {name} {bar:.4f}: {gap}")
-    if result.step_us is not None:
-        say(f"mean of the steps after the first two: {result.step_us / 1000:.3f} ms, "
-            f"{result.tokens_per_s:.0f} tokens/s")  # fmt: skip
-    say(trainer.parts.graph_step.report().text())
+    if trainer.warm_step_ms is not None:
+        result.warm_step_us = 1000 * trainer.warm_step_ms
 
 
 def _sample(trainer: Trainer, say: Say) -> str | None:
@@ -214,6 +171,14 @@ def _sample(trainer: Trainer, say: Say) -> str | None:
     ).decode(errors="replace")
     say(f"sample of {config.sample} bytes at temperature {config.temperature:g}:\n{text}")
     return text
+
+
+def _export(trainer: Trainer, say: Say) -> None:
+    folder, plan = trainer.config.export, trainer.plan
+    if folder is not None:
+        with naming("export"):
+            huggingface.save(folder, plan.model, plan.shape, trainer.checkpoint().parameters)
+        say(f"weights: written to {folder}")
 
 
 def _write_files(config: TrainConfig, result: Result, say: Say) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from lowgraph.errors import ConfigError
 
-__all__ = ["Rows", "Series", "label_entropy"]
+__all__ = ["Rows", "Series", "rate_cross_entropy", "split_series"]
 
 Array = npt.NDArray[np.float32]
 
@@ -31,7 +30,9 @@ class Series:
     Attributes
     ----------
     source: where it comes from, for people. about: what its columns are.
-    sha256: of both parts, hexadecimal. train, heldout: the first nine tenths and the rest.
+    sha256: of both parts or of their file, hexadecimal.
+    train, heldout: the first nine tenths and the rest.
+    lags: its columns go back in time one by one, so that the first few of them will do.
     """
 
     source: str
@@ -39,10 +40,12 @@ class Series:
     sha256: str
     train: Rows
     heldout: Rows
+    lags: bool = False
 
     kind = "series"
     unit = "nats a label"
-    token = "rows"
+    tokens = "time steps"
+    terms = "a time step is a row"
     baseline_name = "train label rate"
 
     @property
@@ -51,39 +54,85 @@ class Series:
         parts = (self.train, self.heldout)
         return sum(part.features.nbytes + part.labels.nbytes for part in parts)
 
+    @property
+    def features(self) -> int:
+        """F."""
+        return self.train.features.shape[1]
+
     def describe(self) -> str:
         """One line: source, columns, split, sha256."""
         train, heldout = len(self.train.labels), len(self.heldout.labels)
         return (
-            f"{self.source} ({self.about}): {train + heldout} rows of "
-            f"{self.train.features.shape[1]} features, {train} train + {heldout} held out, "
-            f"sha256 {self.sha256}"
+            f"{self.source} ({self.about}): {train + heldout} rows of {self.features} features, "
+            f"{train} train + {heldout} held out, sha256 {self.sha256}"
         )
 
-    def check(self, shape: Any, batch: int) -> None:
-        """Refuse a series of another number of features, or shorter than one batch or window."""
-        found = self.train.features.shape[1]
-        if found != shape.features:
-            raise ConfigError(
-                f"{self.source} has {found} features, the model takes {shape.features}; give a "
-                "--preset of as many features, or other columns"
+    def fit(self, shape: Any) -> tuple[Series, Any]:
+        """The series and the shape with one number of features.
+
+        Lags are cut to what the shape takes. Otherwise the shape takes what the series has.
+        """
+        fitted = self
+        if self.lags and self.features > shape.features:
+            first = slice(shape.features)
+            train, heldout = (
+                replace(part, features=np.ascontiguousarray(part.features[:, first]))
+                for part in (self.train, self.heldout)
             )
-        for rows, windows, what in (
-            (len(self.train.labels), batch, f"one batch ({batch} windows of {shape.context} rows)"),
-            (len(self.heldout.labels), 1, f"one held-out window ({shape.context} rows)"),
-        ):
-            if rows < windows * shape.context:
+            fitted = replace(self, train=train, heldout=heldout)
+        return fitted, replace(shape, features=fitted.features)
+
+    def check(self, shape: Any, batch: int) -> None:
+        """Refuse a series of another number of features, or shorter than a window of T rows.
+
+        A batch may be longer than the train part: its windows overlap.
+        """
+        if self.features != shape.features:
+            raise ConfigError(
+                f"{self.source} has {self.features} features, the model takes {shape.features}; "
+                "give a --preset of as many features, or other columns"
+            )
+        for part, what in ((self.train, "to train on"), (self.heldout, "held out")):
+            rows = len(part.labels)
+            if rows < shape.context:
                 raise ConfigError(
-                    f"{self.source}: {rows} rows are shorter than {what}; give more rows or a "
-                    "smaller --batch or --preset"
+                    f"{self.source}: {rows} rows {what} are shorter than one window "
+                    f"({shape.context} rows); give more rows or a smaller --preset"
                 )
 
     def baseline(self) -> float:
-        """The loss, in nats a label, of a model that knows the train part's label rate alone."""
-        return label_entropy(self.train.labels)
+        """Held-out loss, nats a label, of a model that knows the train part's label rate alone."""
+        return rate_cross_entropy(self.train.labels, self.heldout.labels)
 
 
-def label_entropy(labels: Array) -> float:
-    """Entropy in nats of labels 0 and 1 by their rate p: -p log p - (1 - p) log(1 - p)."""
-    rate = float(np.mean(labels, dtype=np.float64))
-    return -sum(share * math.log(share) for share in (rate, 1 - rate) if share > 0)
+def rate_cross_entropy(train: Array, heldout: Array) -> float:
+    """Cross-entropy, in nats, of held-out labels 0 and 1 under the rate p of those to train on.
+
+    -q log p - (1 - q) log(1 - p), q the held-out rate: with p = q the entropy of the labels. Both
+    classes count once more in p (add-one smoothing, as bigram_cross_entropy has it).
+    """
+    p = (float(np.sum(train, dtype=np.float64)) + 1) / (len(train) + 2)
+    q = float(np.mean(heldout, dtype=np.float64))
+    return float(-q * np.log(p) - (1 - q) * np.log1p(-p))
+
+
+def split_series(
+    features: npt.NDArray[np.float64], labels: npt.NDArray[np.float64]
+) -> tuple[Rows, Rows]:
+    """The first nine tenths of the rows and the rest, both standardised by the first part.
+
+    features [rows, F], labels [rows], at least one row to train on; every feature less the train
+    part's mean, over its deviation (over 1 where the train part is constant). Raises OverflowError,
+    with the column, for one whose standardised values are not finite in float32.
+    """
+    cut = len(labels) * 9 // 10
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = features[:cut].mean(axis=0), features[:cut].std(axis=0)
+        # Rounding leaves a constant column a deviation of about its last bit.
+        constant = features[:cut].min(axis=0) == features[:cut].max(axis=0)
+        scaled = ((features - mean) / np.where(constant, 1.0, deviation)).astype(np.float32)
+    for column, finite in enumerate(np.isfinite(scaled).all(axis=0)):
+        if not finite:
+            raise OverflowError(column)
+    targets = labels.astype(np.float32)
+    return Rows(scaled[:cut], targets[:cut]), Rows(scaled[cut:], targets[cut:])

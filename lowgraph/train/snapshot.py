@@ -28,9 +28,12 @@ MAY_CHANGE = {
     "temperature": "of the sample",
     "json": "an output",
     "plot": "an output",
+    "log": "an output",
+    "timers": "measured; the step computes the same bits",
     "checkpoint": "an output",
     "checkpoint_every": "when it is written; nothing is trained by it",
     "resume": "where the run comes from",
+    "export": "an output",
 }
 """Fields of TrainConfig that a resumed run may change, and why that leaves it the same run."""
 

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError
 from lowgraph.memory import counted
+from lowgraph.models import huggingface
+from lowgraph.models.registry import find_model
 from lowgraph.train import checkpoint
 from lowgraph.train.checkpoint import Checkpoint
-from lowgraph.train.config import TrainConfig
+from lowgraph.train.config import TrainConfig, naming
 from lowgraph.train.files import remove_leftovers
 from lowgraph.train.plan import Plan
 
-__all__ = ["prepare_outputs", "resume_from", "what_is_not_the_same"]
+__all__ = [
+    "initial_weights",
+    "prepare_outputs",
+    "resume_from",
+    "what_is_not_the_same",
+    "what_the_data_changed",
+]
 
 Say = Callable[[str], None]
 
@@ -29,6 +41,27 @@ def resume_from(path: Path, say: Say) -> Checkpoint:
     return found
 
 
+def initial_weights(
+    config: TrainConfig, plan: Plan, say: Say
+) -> dict[str, npt.NDArray[np.float32]] | None:
+    """Parameters from the folder of `config.weights`; None without one, for the plan's own.
+
+    Raises ConfigError for a folder that is not of the plan's model and shape, and for a model whose
+    weights can neither be read nor written where `config` asks for it.
+    """
+    for label in ("weights", "export"):
+        if getattr(config, label) is not None:
+            with naming(label):
+                huggingface.check_model(plan.model)
+    if config.weights is None:
+        return None
+    with naming("weights"):
+        loaded = huggingface.load(config.weights, plan.model, plan.shape)
+    for line in (f"from {config.weights}", *loaded.notes):
+        say(f"weights: {line}")
+    return loaded.parameters
+
+
 def what_is_not_the_same(resume: Checkpoint, plan: Plan, device: Device) -> Iterator[str]:
     """What keeps a resumed run from being, bit for bit, what it would have been uninterrupted."""
     was, steps = resume.config["device"], resume.plan.schedule.steps
@@ -39,6 +72,15 @@ def what_is_not_the_same(resume: Checkpoint, plan: Plan, device: Device) -> Iter
             f"resume: begun with --steps {steps}; {plan.schedule.steps} stretches the learning-rate"
             " schedule from here on"
         )
+
+
+def what_the_data_changed(plan: Plan) -> Iterator[str]:
+    """How the shape differs from its preset's, since the data are of another number of features."""
+    preset = find_model(plan.model).presets.get(plan.preset)
+    usual = {} if preset is None else asdict(preset.model)
+    for name, value in asdict(plan.shape).items():
+        if usual.get(name, value) != value:
+            yield f"model: {name} {value}, as the data have; preset {plan.preset} has {usual[name]}"
 
 
 def prepare_outputs(config: TrainConfig, say: Say) -> None:

@@ -7,7 +7,7 @@ from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.optim import AdamW, GradientNorm
-from lowgraph.stages import stage
+from lowgraph.stages import arm, stage
 from lowgraph.train.feed import Feed
 from lowgraph.train.ring import MappedRing
 
@@ -17,7 +17,8 @@ __all__ = ["TrainingStep"]
 class TrainingStep:
     """Batch, forward, loss, backward, gradient norm, AdamW; nothing in it waits or needs the host.
 
-    Its stages: batch, the model's, optimizer, and bookkeeping for control block and loss ring.
+    Its stages: batch, the model's, optimizer, and bookkeeping for control block and loss ring. Its
+    arms: optimizer (the update; not the norm, which others read), and ring inside of bookkeeping.
 
     What changes from step to step is read from `control`, a block on the device that the step
     itself advances first; `feed` draws the batch by its number.
@@ -58,10 +59,13 @@ class TrainingStep:
         ring, stats = self._ring, self.norm.stats
         with stage("optimizer"):
             self.norm.measure(stream, self.model.gradients, self._control)
-        with stage("bookkeeping"):
-            self._record.write(stream, ring.device_address, loss, stats, self._control, ring.slots)
+        with stage("bookkeeping"), arm("ring") as on:
+            if on:
+                where = ring.device_address
+                self._record.write(stream, where, loss, stats, self._control, ring.slots)
         if self.optimizer is not None:
-            with stage("optimizer"):
-                self.optimizer.step(stream, self._control, stats)
+            with arm("optimizer") as on:
+                if on:
+                    self.optimizer.step(stream, self._control, stats)
         for piece in (*batch.held, loss):
             self._pool.give_back(piece)

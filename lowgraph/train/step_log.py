@@ -15,7 +15,7 @@ from typing import Protocol
 from lowgraph.driver import event
 from lowgraph.ops.loss_ring import LossRecord
 
-__all__ = ["Lap", "Ring", "StepLog"]
+__all__ = ["Lap", "MeanTime", "Ring", "StepLog"]
 
 
 class Ring(Protocol):
@@ -45,6 +45,26 @@ class Lap:
     def last(self) -> int:
         """Number of steps done at its end."""
         return self.first + len(self.losses)
+
+
+class MeanTime:
+    """Mean milliseconds of the steps of laps, each after `first` steps were done or later."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._steps = 0
+        self._sum = 0.0
+
+    @property
+    def ms(self) -> float | None:
+        """The mean; None without a step."""
+        return self._sum / self._steps if self._steps else None
+
+    def add(self, lap: Lap) -> None:
+        """Count a lap, unless it began before."""
+        if lap.first >= self.first:
+            self._steps += len(lap.losses)
+            self._sum += lap.ms * len(lap.losses)
 
 
 @dataclass(frozen=True)

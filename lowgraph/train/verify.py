@@ -15,7 +15,7 @@ from typing import Any
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import GateFailed, LowgraphError
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import Dataset, check_data, read_data
+from lowgraph.train.datasets import Dataset, check_data, has_a_size, plan_for, read_data
 from lowgraph.train.gates import (
     Gate,
     Subject,
@@ -26,7 +26,7 @@ from lowgraph.train.gates import (
     positive,
     repeats,
 )
-from lowgraph.train.plan import Plan, make_plan, model_of
+from lowgraph.train.plan import Plan, model_of
 from lowgraph.train.result import write_json
 
 __all__ = ["GATES", "run", "verify"]
@@ -75,8 +75,10 @@ def run(config: TrainConfig, say: Say) -> list[Gate]:
     ConfigError, DeviceUnavailable or BuildError when there is nothing to put to the gates.
     """
     data = read_data(model_of(config), config.data)
+    if has_a_size(config):
+        plan_for(config, config.device_kind or "", data)  # refuse before the device is opened
     device = open_device(config.device)
-    plan = make_plan(config, device.kind)
+    plan, data = plan_for(config, device.kind, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     say(f"model: {plan.model} {plan.preset}, {plan.schedule.steps} steps an arm")
     results = verify(device, plan, data, steps=plan.schedule.steps, say=say)

@@ -23,7 +23,12 @@ from lowgraph.kernels import launch as kernel_launch
 NEED = 4096  # bytes of workspace that the fake's split-K algorithm asks for
 MARK = 0x5EED  # in the algorithm's opaque words
 
-_COMPUTE_32F, _REAL_32F = 68, 0  # CUBLAS_COMPUTE_32F, CUDA_R_32F
+_REAL_32F = 0  # CUDA_R_32F
+# By CUBLAS_COMPUTE_32F and _32F_FAST_TF32, CUDA_R_32F and CUDA_R_16BF: the defines of gemm.cu.
+_ROUNDING: dict[int, dict[str, str]] = {68: {}, 77: {"ROUND_TF32": "1"}}
+_CTYPES = {_REAL_32F: "float", 14: "__nv_bfloat16"}
+_FORMS = {(0, 0): "gemm_nn", (1, 0): "gemm_nt", (0, 1): "gemm_tn"}
+_COMPUTE = -1  # beside the attributes of an operation: how it computes
 
 
 class cuBLASLtError(Exception):
@@ -63,8 +68,9 @@ class MatmulTile(enum.IntEnum):
 
 
 class Layout(NamedTuple):
-    """A column-major matrix."""
+    """A column-major matrix; kind: its elements' cudaDataType."""
 
+    kind: int
     rows: int
     columns: int
     stride: int
@@ -106,10 +112,9 @@ class FakeCublasLt:
     matmul_heuristic_result_dtype = RESULT
 
     def __init__(self, library: Library) -> None:
-        names = {(0, 0): "gemm_nn", (1, 0): "gemm_nt", (0, 1): "gemm_tn"}
         self.matmul_desc_destroy = self.matrix_layout_destroy = self._drop
         self.matmul_preference_destroy = self._drop
-        self._kernels = {key: library.kernel("gemm.cu", name) for key, name in names.items()}
+        self._library = library
         self._numbers = itertools.count(0x1000)
         self.calls: list[str] = []
         self.alive: dict[int, Any] = {}
@@ -130,15 +135,15 @@ class FakeCublasLt:
         return 130100
 
     def matmul_desc_create(self, compute: int, scale: int) -> int:
-        assert (compute, scale) == (_COMPUTE_32F, _REAL_32F)
-        return self._make("matmul_desc_create", {})
+        assert compute in _ROUNDING and scale == _REAL_32F
+        return self._make("matmul_desc_create", {_COMPUTE: compute})
 
     def matmul_desc_set_attribute(self, *given: int) -> None:
         self._set(*given, self.get_matmul_desc_attribute_dtype(given[1]))
 
     def matrix_layout_create(self, kind: int, rows: int, columns: int, stride: int) -> int:
-        assert kind == _REAL_32F
-        return self._make("matrix_layout_create", Layout(rows, columns, stride))
+        assert kind in _CTYPES
+        return self._make("matrix_layout_create", Layout(kind, rows, columns, stride))
 
     def matmul_preference_create(self) -> int:
         return self._make("matmul_preference_create", {})
@@ -163,6 +168,9 @@ class FakeCublasLt:
         self._called("matmul_algo_get_heuristic")
         assert self.alive[handle] == "handle" and wanted == 1
         self._check_shapes(operation, of_a, of_b, of_c, of_d)
+        types = self._types(operation, of_a, of_b, of_d)
+        for name in _FORMS.values():  # loaded now: a window would refuse
+            self._library.kernel("gemm.cu", name, types)
         self.wishes = self.alive[preference]
         room = self.wishes[MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES]
         result = np.zeros(1, RESULT)
@@ -198,8 +206,11 @@ class FakeCublasLt:
         first, second, n, m, k = self._check_shapes(operation, of_a, of_b, of_c, of_d)
         accumulate = int(ctypes.c_float.from_address(beta).value)
         grid = (-(-n // 64), -(-m // 64), 1)
+        kernel = self._library.kernel(
+            "gemm.cu", _FORMS[first, second], self._types(operation, of_a, of_b, of_d)
+        )
         with _unseen():
-            self._kernels[first, second](stream, grid, 64, d, b, a, m, n, k, k, accumulate)
+            kernel(stream, grid, 64, d, b, a, m, n, k, k, accumulate)
 
     # ---- inside ----
 
@@ -212,6 +223,12 @@ class FakeCublasLt:
         assert k == k_too and (m, n) == (c.rows, c.columns) == (d.rows, d.columns)
         assert all(layout.stride >= layout.rows for layout in (a, b, c, d))
         return first, second, m, n, k
+
+    def _types(self, operation: int, *layouts: int) -> dict[str, str]:
+        """The defines of gemm.cu for the types that were set."""
+        a, b, out = (_CTYPES[self.alive[layout].kind] for layout in layouts)
+        assert a == b, "operands of one type"
+        return {"act_t": a, "out_t": out, **_ROUNDING[self.alive[operation][_COMPUTE]]}
 
     def _set(self, descriptor: int, attribute: int, buffer: int, nbytes: int, dtype: Any) -> None:
         assert nbytes == np.dtype(dtype).itemsize

@@ -12,8 +12,10 @@ from lowgraph.blas import Blas, Product
 from lowgraph.capture import Phase, Window
 from lowgraph.errors import CaptureFailed, LibraryError, LibraryNotReady
 from lowgraph.memory import PersistentPool, download
+from lowgraph.precision import Precision
 from tests.blas.bench import Bench
 from tests.blas.fake_cublas import NEED, FakeCublasLt, MatmulPreferenceAttribute
+from tests.blas.typed import TypedProduct
 from tests.support.rig import Rig
 
 SMALL = Product(4, 4, 8)
@@ -76,6 +78,36 @@ def test_the_heuristic_is_asked_once_a_product_within_workspace_and_alignment(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("precision", "narrow", "alignment", "reductions"),
+    [
+        (Precision.FP32, False, 4, 6),
+        (Precision.TF32, False, 16, 6),
+        (Precision.BF16, False, 16, 6),
+        (Precision.BF16, True, 16, 2),
+    ],
+)
+def test_each_type_asks_for_its_alignment_and_sums_in_float32(
+    faked: Bench,
+    fake: FakeCublasLt,
+    precision: Precision,
+    narrow: bool,
+    alignment: int,
+    reductions: int,
+) -> None:
+    """Reduction scheme 4 adds parts in the type of out: not where that is bfloat16."""
+    product = Product(5, 3, 7, trans_b=True, precision=precision, narrow=narrow)
+    made = TypedProduct(faked, product)
+    made.run(faked.rig.stream)
+    made.check()
+    wishes = MatmulPreferenceAttribute
+    assert {fake.wishes[wishes[f"MIN_ALIGNMENT_{name}_BYTES"]] for name in "ABCD"} == {alignment}
+    assert fake.wishes[wishes.REDUCTION_SCHEME_MASK] == reductions
+    exact = TypedProduct(faked, Product(5, 3, 7, trans_b=True))
+    exact.run(faked.rig.stream)
+    assert (made.bits() == exact.bits()) == (precision is Precision.FP32)
+
+
 def test_a_prepared_product_is_one_library_call(faked: Bench, fake: FakeCublasLt) -> None:
     a, b = faked.random("a", 4, 8), faked.random("b", 8, 4)
     out = faked.pool.take("out", (4, 4))
@@ -127,7 +159,7 @@ def test_an_unseen_shape_never_reaches_the_library_in_a_window(
     faked.blas.prepare([SMALL])
     calls = len(fake.calls)
     with (
-        pytest.raises(LibraryNotReady, match=r"cuBLASLt 13.1.0 .*Product\(4, 4, 7\) was not seen"),
+        pytest.raises(LibraryNotReady, match=r"cuBLASLt 13.1.0: Product\(4, 4, 7\) was not seen"),
         Window(faked.rig.stream, pool=faked.pool, library=faked.rig.library),
     ):
         faked.blas.gemm(faked.rig.stream, out, a, b, 4, 4, 7)

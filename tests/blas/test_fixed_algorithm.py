@@ -21,7 +21,7 @@ class Made:
 
     def __init__(self, bench: Bench, product: Product) -> None:
         self.bench, self.product = bench, product
-        m, n, k, left, right, accumulate = product
+        m, n, k, left, right, accumulate = product[:6]
         chance = np.random.default_rng(m + n + k)
         a, b, self.start = (
             chance.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), (m, n))
@@ -32,7 +32,7 @@ class Made:
         self.scale = np.abs(a.astype(np.float64)) @ np.abs(b) + np.abs(self.start)
 
     def run(self, stream: int) -> None:
-        self.bench.blas.gemm(stream, self.out, self.a, self.b, *self.product)
+        self.bench.blas.gemm(stream, self.out, self.a, self.b, *self.product[:6])
 
     def again(self) -> np.ndarray:
         """The product on what `out` holds first: finite numbers, or poison if they do not count."""

@@ -156,3 +156,15 @@ def test_names_of_a_file(tmp_path: Path) -> None:
     path.write_text('extern "C" __global__ void b();\nextern "C" __global__ void a(int n) {}')
     assert kernel_names(path) == ["b", "a"]
     assert str(read_signature(path, "a")) == "a(int n)"
+
+
+@pytest.mark.parametrize("ctype", ["float", "__nv_bfloat16", "int"])
+def test_a_type_may_be_a_macro_of_the_command_line(tmp_path: Path, ctype: str) -> None:
+    path = tmp_path / "source.cu"
+    declared = 'extern "C" __global__ void k({0}* out, const {0}* __restrict__ x, int n) {{}}'
+    path.write_text(declared.format("act_t"))
+    spelled = tmp_path / "spelled.cu"
+    spelled.write_text(declared.format(ctype))
+    found = read_signature(path, "k", {"act_t": ctype})
+    assert found.params == read_signature(spelled, "k").params
+    assert read_signature(path, "k").params[0].dtype is None, "unchecked where nothing says it"

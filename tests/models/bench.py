@@ -14,6 +14,7 @@ from lowgraph.memory import PersistentPool, Slice, download, upload
 from lowgraph.models import CharLM
 from lowgraph.models.model import save_arena
 from lowgraph.optim import AdamW, GradientNorm
+from lowgraph.precision import Precision
 from lowgraph.train.plan import Schedule
 from tests.support.rig import Rig
 
@@ -26,12 +27,24 @@ Weights = dict[str, npt.NDArray[np.float32]]
 class Bench:
     """Pool, GEMM, model and optimizer for one configuration."""
 
-    def __init__(self, rig: Rig, config: Any, weights: Weights, model_class: Any = CharLM) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        config: Any,
+        weights: Weights,
+        model_class: Any = CharLM,
+        precision: Precision = Precision.FP32,
+    ) -> None:
         self.rig = rig
         self.pool = PersistentPool(rig.device)
         self.blas = Blas(rig.device, rig.library, rig.stream, self.pool)
         self.model = model_class(
-            config, library=rig.library, blas=self.blas, pool=self.pool, stream=rig.stream
+            config,
+            library=rig.library,
+            blas=self.blas,
+            pool=self.pool,
+            stream=rig.stream,
+            precision=precision,
         )
         self.model.load_state(weights, rig.stream)
         self.optimizer = AdamW(
@@ -40,6 +53,7 @@ class Bench:
             self.model.gradients,
             self.model.decayed_elements,
             rig.stream,
+            shadow=self.model.shadow,
         )
         self.norm = GradientNorm(rig.library, self.pool, self.model.gradients.elements, rig.stream)
         self.clock = ops.Control(rig.library)

@@ -11,7 +11,16 @@ from lowgraph.models.parameters import initial_values
 from lowgraph.models.presets import CharLMConfig
 from lowgraph.train.plan import Schedule
 
-__all__ = ["batch_of", "perturbed", "scheduled_rate"]
+__all__ = ["CASES", "batch_of", "perturbed", "scheduled_rate"]
+
+# Context, width, heads, layers, vocabulary, batch: odd sizes around the kernels' tiles of 4 to 64.
+CASES = {
+    "odd": (CharLMConfig(33, 24, 2, 2, 61), 3),
+    "small-heads": (CharLMConfig(17, 20, 5, 1, 256), 2),
+    "long": (CharLMConfig(70, 32, 1, 1, 37), 1),
+    "one-token": (CharLMConfig(1, 8, 1, 1, 5), 4),
+    "deep": (CharLMConfig(9, 12, 3, 4, 256), 5),
+}
 
 
 def perturbed(config: CharLMConfig, seed: int) -> dict[str, npt.NDArray[np.float32]]:

@@ -50,7 +50,7 @@ class LM(nn.Module):
         self.hd = nn.Linear(config.width, config.vocabulary, bias=False)
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        x = self.e(tokens) + self.p(torch.arange(tokens.shape[1]))
+        x = self.e(tokens) + self.p(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.b:
             x = block(x)
         logits = self.hd(self.n(x)).flatten(0, 1)

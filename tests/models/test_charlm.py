@@ -18,7 +18,7 @@ from lowgraph.models.parameters import decayed_count, initial_values, parameter_
 from lowgraph.train.plan import Schedule
 from tests.models import reference
 from tests.models.bench import Bench
-from tests.models.cases import batch_of, perturbed, scheduled_rate
+from tests.models.cases import CASES, batch_of, perturbed, scheduled_rate
 from tests.models.oracle import MARGIN, compare, split_key_bias, worst
 from tests.support.rig import Rig
 
@@ -27,15 +27,6 @@ pytestmark = pytest.mark.both
 Array = npt.NDArray[Any]
 Oracle = Callable[..., tuple[float, dict[str, Array]]]
 Make = Callable[[CharLMConfig, int], Bench]
-
-# Context, width, heads, layers, vocabulary, batch: odd sizes around the kernels' tiles of 4 to 64.
-CASES = {
-    "odd": (CharLMConfig(33, 24, 2, 2, 61), 3),
-    "small-heads": (CharLMConfig(17, 20, 5, 1, 256), 2),
-    "long": (CharLMConfig(70, 32, 1, 1, 37), 1),
-    "one-token": (CharLMConfig(1, 8, 1, 1, 5), 4),
-    "deep": (CharLMConfig(9, 12, 3, 4, 256), 5),
-}
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ CONFIGS = [
 ]
 
 # What is wrong, and what the message says to do about it or names as wrong.
-REFUSED: list[tuple[type[Config], dict[str, int], str]] = [
+REFUSED: list[tuple[type[Config], dict[str, Any], str]] = [
     *[
         (Mamba2Config, {name: 0}, f"^model: {name} must be at least 1, got 0$")
         for name in ("features", "width", "context", "expand", "head_size", "state", "loops")
@@ -35,13 +35,18 @@ REFUSED: list[tuple[type[Config], dict[str, int], str]] = [
     (Mamba2Config, {"conv": 9}, "conv must be 1 to 8, got 9"),
     (Mamba2LMConfig, {"conv": 9}, "conv must be 1 to 8, got 9"),
     (Mamba2LMConfig, {"width": 65536, "head_size": 1}, "more than the 65535 .* choose a larger"),
+    *[
+        (Mamba2Config, {"loops": depth}, "^model: loops must be .* a graph records one depth, .*;")
+        for depth in ((2, 6), range(2, 6), lambda: 4, 4.0)
+    ],
+    (Mamba2Config, {"width": "64"}, "^model: width must be a whole number, got '64'$"),
     (Mamba2Config, {"state": 2**26}, r"64 x 67108864 elements .* choose a smaller head_size or"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "change", "message"), REFUSED)
 def test_a_shape_that_cannot_be_is_refused(
-    kind: type[Config], change: dict[str, int], message: str
+    kind: type[Config], change: dict[str, Any], message: str
 ) -> None:
     sizes = {"width": 64, "context": 8}
     sizes["features" if kind is Mamba2Config else "layers"] = 2

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from lowgraph.memory import Slice, fill_zero
+from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2LMConfig
 from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.models.mamba2_lm_layers import LMLayers, StreamNorm
@@ -95,11 +96,11 @@ def _no_bypass(
     name: str,
     dy: Slice,
     saved: StreamNorm,
-    dx: Slice | None = None,
-) -> Slice:
+    dx: Flow | None = None,
+) -> Flow:
     """`norm_backward` that forgets the gradient which passed the block by."""
     if dx is not None:
-        fill_zero(dx, stream)
+        fill_zero(dx.exact, stream)
     return LMLayers.norm_backward(layers, stream, name, dy, saved, dx)
 
 

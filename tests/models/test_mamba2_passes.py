@@ -95,7 +95,8 @@ def test_the_whole_step_is_one_graph_and_the_same_bits(make: Make, config: Confi
     def body(stream: int) -> None:
         bench.clock.advance(stream, control)
         loss = bench.pass_over(inputs, targets)
-        bench.optimizer.step(stream, control)
+        bench.norm.measure(stream, bench.model.gradients, control)
+        bench.optimizer.step(stream, control, bench.norm.stats)
         copy_loss.add(stream, last, loss, zero, 1)
         bench.pool.give_back(loss)
 
@@ -138,7 +139,8 @@ def test_vectors_do_not_decay(make: Make, config: Config) -> None:
     schedule = Schedule(steps=4, warmup=0, learning_rate=0.1, batch=1, weight_decay=0.5)
     control = bench.put("control", schedule.control_block(0))
     bench.clock.advance(bench.rig.stream, control)
-    bench.optimizer.step(bench.rig.stream, control)
+    bench.norm.measure(bench.rig.stream, bench.model.gradients, control)
+    bench.optimizer.step(bench.rig.stream, control, bench.norm.stats)
     after = bench.model.state(bench.rig.stream)
     kept = np.float32(1 - scheduled_rate(schedule, 1) * 0.5)
     for name, value in before.items():

@@ -5,46 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.ops.compare import ROUNDOFF, Array, Output, assert_same_bits, in_place, normal, output
+from tests.ops.compare import ROUNDOFF, Array, assert_same_bits, in_place, normal, output
+from tests.ops.products import FLOAT32, LAYOUTS, launch, run
 from tests.support.rig import Rig
 
-LAYOUTS = ["nn", "nt", "tn"]
 SIZES = [(1, 1, 1), (31, 33, 257), (64, 64, 64), (65, 1, 130), (1, 129, 63), (257, 96, 31)]
-
-
-def launch(
-    rig: Rig, layout: str, out: Output, a: int, b: int, k: int, *, accumulate: bool, chunk: int
-) -> None:
-    """Multiply device matrices into out [m,n]; in slabs of `chunk` if that is below k."""
-    m, n = out.shape
-    kernel = rig.library.kernel("gemm.cu", f"gemm_{layout}")
-    splits = max(1, -(-k // chunk))
-    grid = (-(-n // 64), -(-m // 64), splits)
-    if splits == 1:
-        kernel(rig.stream, grid, 64, out, a, b, m, n, k, chunk, accumulate)
-        return
-    partial = output(rig, splits, m, n, name="partial")
-    kernel(rig.stream, grid, 64, partial, a, b, m, n, k, chunk, 0)
-    reduce = rig.library.kernel("gemm.cu", "gemm_reduce")
-    reduce(rig.stream, -(-m * n // 512), 128, out, partial, m * n, splits, accumulate)
-    partial.get()
-
-
-def run(
-    rig: Rig,
-    layout: str,
-    a: Array,
-    b: Array,
-    out: Output,
-    *,
-    accumulate: bool = False,
-    chunk: int = 1000,
-) -> None:
-    """Multiply a [m,k] by b [k,n] into out, stored as the layout says."""
-    left = rig.put(a.T if layout == "tn" else a)
-    right = rig.put(b.T if layout == "nt" else b)
-    depth = a.shape[1]
-    launch(rig, layout, out, left.address, right.address, depth, accumulate=accumulate, chunk=chunk)
 
 
 def assert_product(got: Array, a: Array, b: Array, before: Array | float = 0.0) -> None:
@@ -63,7 +28,7 @@ def test_product(rig: Rig, layout: str, size: tuple[int, int, int], accumulate: 
     a, b, before = normal(0, m, k), normal(1, k, n), normal(2, m, n)
     out = in_place(rig, before) if accumulate else output(rig, m, n)
 
-    run(rig, layout, a, b, out, accumulate=accumulate)
+    run(rig, FLOAT32, layout, a, b, out, accumulate=accumulate)
 
     assert_product(out.get(), a, b, before if accumulate else 0.0)
 
@@ -76,7 +41,7 @@ def test_split_product(rig: Rig, layout: str, chunk: int, accumulate: bool) -> N
     a, b, before = normal(0, m, k), normal(1, k, n), normal(2, m, n)
     out = in_place(rig, before) if accumulate else output(rig, m, n)
 
-    run(rig, layout, a, b, out, accumulate=accumulate, chunk=chunk)
+    run(rig, FLOAT32, layout, a, b, out, accumulate=accumulate, chunk=chunk)
 
     assert_product(out.get(), a, b, before if accumulate else 0.0)
 
@@ -87,7 +52,7 @@ def test_repeats_bit_for_bit(rig: Rig, layout: str) -> None:
     runs = []
     for _ in range(3):
         out = output(rig, 100, 90)
-        run(rig, layout, a, b, out, chunk=200)
+        run(rig, FLOAT32, layout, a, b, out, chunk=200)
         runs.append(out.get())
     assert_same_bits(runs[0], runs[1])
     assert_same_bits(runs[0], runs[2])
@@ -99,7 +64,7 @@ def test_operands_may_start_at_any_float(rig: Rig) -> None:
     out = output(rig, 64, 64)
     left, right = rig.put(flat).address + 4, rig.put(b).address
 
-    launch(rig, "nn", out, left, right, 64, accumulate=False, chunk=64)
+    launch(rig, FLOAT32, "nn", out, left, right, 64, accumulate=False, chunk=64)
 
     assert_product(out.get(), a, b)
 
@@ -108,8 +73,8 @@ def test_no_depth_is_a_zero_product(rig: Rig) -> None:
     out, kept = output(rig, 3, 5), in_place(rig, normal(0, 3, 5))
     left, right = np.zeros((3, 0), np.float32), np.zeros((0, 5), np.float32)
 
-    run(rig, "nn", left, right, out)
-    run(rig, "nn", left, right, kept, accumulate=True)
+    run(rig, FLOAT32, "nn", left, right, out)
+    run(rig, FLOAT32, "nn", left, right, kept, accumulate=True)
 
     assert not out.get().any()
     assert_same_bits(kept.get(), normal(0, 3, 5))

@@ -98,10 +98,11 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     accumulate, norm = ops.Accumulate(lib), ops.GradientNorm(lib)
     full = ops.AdamW(lib, ema=True, shadow=True)
     stats, partial = rig.put(stats_bytes(new_stats())), rig.put(np.zeros((1, 2)))
-    half = rig.put(np.zeros(40, np.uint16))
+    half, cast = rig.put(np.zeros(40, np.uint16)), ops.Cast(lib)
     dropout, saved = ops.Dropout(lib), rig.put(np.zeros(2, np.uint64))
     draws = Draws(rig.put(np.zeros(2, np.uint64)).address)
     return {
+        "cast": (lambda: cast.forward(s, half, flat, 40), 1),
         "control": (lambda: advance.advance(s, control), 1),
         "batch random": (
             lambda: batch.random(s, tokens, targets, corpus, control, CORPUS, B, T),
@@ -179,6 +180,53 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     }
 
 
+def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return the launchers of tensor-core kernels, alike."""
+    lib, s, length = rig.library, rig.stream, 257  # past what one backward kernel takes
+
+    def narrow(*shape: int) -> Any:
+        return rig.put(np.zeros(shape, np.uint16))
+
+    attention = ops.FlashAttention(lib, 16)
+    packed, out, lse = narrow(257, 96), narrow(257, 32), f(1, HEADS, 257)
+    linear, long = ops.FusedLinear(lib, ROWS, C, 16), ops.FusedLinear(lib, 300, C, 16)
+    x, y, weight = narrow(300, C), narrow(300, 16), narrow(16, C)
+    wide, bias, dweight, room = f(300, 16), f(16), f(16, C), f(*long.workspace_shape())
+    sums = (dweight, bias, room)
+    return {
+        "flashattention forward": (
+            lambda: attention.forward(s, out, lse, packed, 1, HEADS, length),
+            1,
+        ),
+        "flashattention backward": (
+            lambda: attention.backward(s, packed, lse, out, packed, out, lse, 1, HEADS, 256),
+            1,
+        ),
+        "flashattention backward, long": (
+            lambda: attention.backward(s, packed, lse, out, packed, out, lse, 1, HEADS, length),
+            2,
+        ),
+        "fusedlinear forward": (lambda: linear.forward(s, y, x, weight), 1),
+        "fusedlinear wide": (lambda: linear.forward_wide(s, wide, x, weight), 1),
+        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, bias), 1),
+        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, bias), 1),
+        "fusedlinear residual": (
+            lambda: linear.forward_residual(s, wide, x, weight, bias, wide),
+            1,
+        ),
+        "fusedlinear backward": (lambda: linear.backward(s, x, *sums, y, x, weight), 1),
+        "fusedlinear backward gelu": (
+            lambda: linear.backward_gelu(s, x, *sums, y, x, weight, x),
+            1,
+        ),
+        "fusedlinear backward, added": (
+            lambda: linear.backward(s, x, *sums, y, x, weight, accumulate=True),
+            2,
+        ),
+        "fusedlinear backward, long": (lambda: long.backward(s, x, *sums, y, x, weight), 2),
+    }
+
+
 @pytest.fixture
 def seen() -> Iterator[list[str]]:
     """Names of the driver calls made through the gate, once `gate.observer` is set to it."""
@@ -187,7 +235,7 @@ def seen() -> Iterator[list[str]]:
     gate.observer = None
 
 
-@pytest.mark.parametrize("make", [model_calls, run_calls, mamba_calls])
+@pytest.mark.parametrize("make", [model_calls, run_calls, mamba_calls, tensor_core_calls])
 def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
     """No allocation, copy or sync: any other driver call would break or slow a captured step."""
     for name, (call, launches) in make(rig, Buffers(rig)).items():
@@ -201,7 +249,8 @@ def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
 
 def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     f = Buffers(rig)
-    tested = " ".join([*model_calls(rig, f), *run_calls(rig, f), *mamba_calls(rig, f)])
+    makers = (model_calls, run_calls, mamba_calls, tensor_core_calls)
+    tested = " ".join(name for make in makers for name in make(rig, f))
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
     words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}

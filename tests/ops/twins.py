@@ -61,8 +61,8 @@ def attention_forward(qkv: Array, heads: int) -> tuple[Array, Array]:
     return out, lse
 
 
-def attention_backward(dout: Array, qkv: Array, heads: int) -> Array:
-    """Return dqkv [B,T,3C]."""
+def attention_backward(dout: Array, qkv: Array, heads: int, out: Array | None = None) -> Array:
+    """Return dqkv [B,T,3C]. out: rounded, as backward may be given it; else it is exact."""
     dqkv = np.zeros_like(qkv)
     channels = qkv.shape[2] // 3
     for b in range(qkv.shape[0]):
@@ -72,7 +72,10 @@ def attention_backward(dout: Array, qkv: Array, heads: int) -> Array:
             weights, _ = _causal_softmax(q @ k.T * scale)
             g = dout[b][:, columns]
             dweights = g @ v.T
-            ds = weights * (dweights - (dweights * weights).sum(axis=1, keepdims=True)) * scale
+            delta = (dweights * weights).sum(axis=1, keepdims=True)
+            if out is not None:
+                delta = (g * out[b][:, columns]).sum(axis=1, keepdims=True)
+            ds = weights * (dweights - delta) * scale
             for part, gradient in enumerate((ds @ k, ds.T @ q, weights.T @ g)):
                 first = part * channels + columns.start
                 dqkv[b][:, first : first + q.shape[1]] = gradient

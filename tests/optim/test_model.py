@@ -7,7 +7,7 @@ import pytest
 
 from lowgraph.memory import download
 from lowgraph.models import CharLMConfig
-from lowgraph.models.charlm import save_arena
+from lowgraph.models.model import save_arena
 from lowgraph.optim import Accumulation
 from tests.models import reference
 from tests.models.bench import Array, Bench

@@ -5,7 +5,6 @@ It stands for every model of that kind where a test asks how the trainer treats 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,18 +14,17 @@ import numpy.typing as npt
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import Arena, PersistentPool, Slice
-from lowgraph.models.model import load_arena, save_arena
+from lowgraph.memory import PersistentPool, Slice
+from lowgraph.models.model import Model
 from lowgraph.models.presets import Preset
 from lowgraph.models.registry import ModelEntry
+from lowgraph.precision import Precision
 from lowgraph.specs import TensorSpec
 from lowgraph.stages import stage
 from lowgraph.train.plan import Plan, Schedule
 from lowgraph.train.series import Rows, Series
 
 __all__ = ["LINEAR", "LinearConfig", "linear_plan", "separable_series"]
-
-State = Mapping[str, npt.NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Trace(NamedTuple):
     logits: Slice
 
 
-class Linear:
+class Linear(Model):
     """weight [1, F], bias [1]; the loss is the mean binary cross-entropy of x weight^T + bias."""
 
     def __init__(
@@ -55,14 +53,11 @@ class Linear:
         blas: Blas,
         pool: PersistentPool,
         stream: int,
+        precision: Precision,
     ) -> None:
+        assert precision is Precision.FP32, "this one knows float32 alone"
+        super().__init__(specs(config), 1, pool, stream)
         self.config = config
-        self.parameters = Arena(pool, "parameters", specs(config))
-        self.gradients = self.parameters.like("gradients")
-        self.parameters.zero(stream)
-        self.gradients.zero(stream)
-        self.parameter_count = config.features + 1
-        self.decayed_elements = self.parameters.offset("bias")
         self._blas = blas
         self._pool = pool
         self._bias = ops.Bias(library)
@@ -104,12 +99,6 @@ class Linear:
         for piece in (partial, trace.logits):
             self._pool.give_back(piece)
 
-    def load_state(self, state: State, stream: int) -> None:
-        load_arena(self.parameters, state, stream)
-
-    def state(self, stream: int) -> dict[str, npt.NDArray[np.float32]]:
-        return save_arena(self.parameters, stream)
-
 
 def specs(config: LinearConfig) -> list[TensorSpec]:
     return [TensorSpec("weight", (1, config.features)), TensorSpec("bias", (1,))]
@@ -128,6 +117,7 @@ LINEAR = ModelEntry(
     specs=specs,
     initial_values=initial_values,
     data="series",
+    about="logistic regression",
 )
 
 

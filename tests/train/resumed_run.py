@@ -1,4 +1,4 @@
-"""A run that goes on from its folder where it was killed: DEVICE TEXT FOLDER STEPS.
+"""A run that goes on from its folder where it was killed: DEVICE MODEL DATA FOLDER STEPS.
 
 It writes a checkpoint after each second step and says so; at the end it writes one more.
 """
@@ -12,13 +12,14 @@ from pathlib import Path
 from lowgraph.driver import open_device
 from lowgraph.train import checkpoint
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.data import read_corpus
+from lowgraph.train.datasets import read_data
 from lowgraph.train.loop import Trainer
 from tests.train.runs import micro_plan
 
 
 def main() -> None:
-    spec, text, folder, steps = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+    spec, model, steps = sys.argv[1], sys.argv[2], int(sys.argv[5])
+    file, folder = Path(sys.argv[3]), Path(sys.argv[4])
     resume = checkpoint.read(folder) if os.path.isdir(folder) else None
     checkpoint.prepare(folder)
 
@@ -27,8 +28,9 @@ def main() -> None:
         print(trainer.step, flush=True)
 
     config = TrainConfig(checkpoint=folder, checkpoint_every=2)
-    device, corpus, plan = open_device(spec), read_corpus(text), micro_plan(steps=steps)
-    with Trainer(device, config, plan, corpus, resume=resume, on_checkpoint=write) as trainer:
+    device, plan = open_device(spec), micro_plan(model, steps=steps)
+    data = read_data(model, file)
+    with Trainer(device, config, plan, data, resume=resume, on_checkpoint=write) as trainer:
         trainer.train()
         write(trainer)
 

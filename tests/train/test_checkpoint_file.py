@@ -173,11 +173,11 @@ def test_a_setting_of_the_wrong_kind_is_damage(
 
 def test_settings_of_another_version_are_refused_by_name(tmp_path: Path) -> None:
     written = filled_checkpoint(5)
-    config = {**written.config, "precision": "tf32"}
+    config = {**written.config, "quantum": "tf32"}
     del config["batch"]
     checkpoint.write(tmp_path, replace(written, config=config))
     assert "settings differ from those of" in _refusal(tmp_path)
-    assert "in batch, precision" in _refusal(tmp_path)
+    assert "in batch, quantum" in _refusal(tmp_path)
 
 
 def test_a_damaged_newest_names_the_one_before(tmp_path: Path) -> None:

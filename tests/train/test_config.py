@@ -10,7 +10,7 @@ import pytest
 
 from lowgraph.errors import ConfigError
 from lowgraph.train import arguments
-from lowgraph.train.config import TrainConfig
+from lowgraph.train.config import ONE_BATCH, TrainConfig
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,13 @@ from lowgraph.train.config import TrainConfig
         (["--steps", "0"], "--steps must be at least 1, got 0"),
         (["--batch", "-3"], "--batch must be at least 1, got -3"),
         (["--steps", "many"], "invalid int value: 'many'"),
+        (["--batch", "many"], "argument --batch: invalid int value: 'many'"),
+        (["--batch", "4.5"], "argument --batch: invalid int value: '4.5'"),
+        (["--batch", "4,8"], "'4,8' is more than one size: a graph is recorded for one number of"),
+        (["--batch", "4..8"], "'4..8' is more than one size: a graph is recorded for one number"),
+        (["--model", "mamba2", "--sample", "5"], "--sample 5: mamba2 is trained on series and"),
+        (["--preset", "perception"], "tiny, small (it is one of mamba2: see --model)"),
+        (["--model", "mamba2", "--preset", "small"], "(it is one of charlm, mamba2-lm: see --mod"),
         (["--preset", "huge"], "unknown preset 'huge' of charlm; there are nano, tiny, small"),
         (["--model", "gpt9"], "unknown model 'gpt9'; there are charlm"),
         (["--device", "tpu"], "unknown device 'tpu'"),
@@ -35,6 +42,7 @@ from lowgraph.train.config import TrainConfig
         (["--data", ""], "argument --data: the path is empty"),
         (["--json", "a.png", "--plot", "./a.png"], "must be different paths"),
         (["--data", "text", "--json", "text"], "must be different paths"),
+        (["--log", "a.csv", "--json", "./a.csv"], "must be different paths"),
         (["--checkpoint", "out", "--json", "out"], "must be different paths"),
         (["--resume", "f", "--plot", "f"], "and --resume must be different paths"),
         (["--steps", "5", "--warmup", "6"], "--warmup 6 is longer than the run of 5 steps"),
@@ -73,6 +81,8 @@ def test_flags_reach_the_config() -> None:
     [
         ({"steps": 1e3}, "--steps must be a whole number, got 1000.0"),
         ({"batch": True}, "--batch must be a whole number, got True"),
+        ({"batch": (4, 8)}, f"--batch must be a whole number, got (4, 8): {ONE_BATCH}"),
+        ({"batch": range(4)}, f"--batch must be a whole number, got range(0, 4): {ONE_BATCH}"),
         ({"learning_rate": "0.1"}, "--lr must be a number, got '0.1'"),
     ],
 )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lowgraph.driver import Device
@@ -23,7 +16,7 @@ from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus, read_corpus
 from lowgraph.train.loop import Trainer
 from lowgraph.train.plan import Plan, Schedule, make_plan
-from tests.train.runs import ROOT, environment, micro_corpus, micro_plan, trained
+from tests.train.runs import assert_same, micro_corpus, micro_plan, trained
 
 pytestmark = pytest.mark.both
 
@@ -40,17 +33,6 @@ PLAN = Plan(
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
     return micro_corpus(tmp_path)
-
-
-def _assert_same(ours: Checkpoint, theirs: Checkpoint) -> None:
-    """Every bit of every tensor: NaN and -0.0 too."""
-    for group in ("parameters", "moment1", "moment2"):
-        left, right = getattr(ours, group), getattr(theirs, group)
-        assert left.keys() == right.keys()
-        for name, value in left.items():
-            same = value.view(np.uint32) == right[name].view(np.uint32)
-            assert same.all(), f"{group} {name}: {(~same).sum()} of {same.size} elements differ"
-    assert ours.cursor == theirs.cursor
 
 
 def _run(
@@ -79,7 +61,7 @@ def test_a_hundred_steps_are_fifty_and_fifty(
     first = tmp_path / "graphed"
     losses, end = _run(device, corpus, first)
     assert losses == straight_losses and len(losses) == 100
-    _assert_same(end, straight)
+    assert_same(end, straight)
     half = first / checkpoint.PREVIOUS_NAME
     assert (checkpoint.read(half).step, end.step) == (50, 100)
     assert any(value.any() for value in checkpoint.read(half).moment2.values())
@@ -88,7 +70,7 @@ def test_a_hundred_steps_are_fifty_and_fifty(
             device, corpus, tmp_path / f"resumed {graph}", resume=half, graph=graph, log_every=7
         )
         assert losses == straight_losses[50:]
-        _assert_same(end, straight)
+        assert_same(end, straight)
 
 
 def test_a_run_without_a_graph_writes_the_same_file(
@@ -101,7 +83,7 @@ def test_a_run_without_a_graph_writes_the_same_file(
             file = checkpoint.write(folder, trainer.checkpoint())
         ends.append((checkpoint.read(file), file.stat().st_size))
     (graphed, size), (eager, other_size) = ends
-    _assert_same(graphed, eager)
+    assert_same(graphed, eager)
     assert size == other_size
     differs = {name for name, value in graphed.config.items() if value != eager.config[name]}
     assert differs == {"graph", "checkpoint"}
@@ -129,7 +111,7 @@ def test_checkpoints_come_at_their_steps_and_change_nothing(
     ) as trainer:  # fmt: skip
         trainer.train()
         assert trainer.losses == losses
-        _assert_same(trainer.checkpoint(), end)
+        assert_same(trainer.checkpoint(), end)
     assert told == [("checkpoint", 3), ("checkpoint", 6), ("heldout", 6), ("checkpoint", 9)]
 
 
@@ -161,40 +143,3 @@ def test_a_trainer_refuses_what_the_resumed_run_was_not(device: Device, corpus: 
         found = trainer.checkpoint()
     with pytest.raises(ConfigError, match="--batch 4 differs from the resumed run's 3"):
         Trainer(device, TrainConfig(), micro_plan(batch=4), corpus, resume=found)
-
-
-def _kill_runs(spec: str, folder: Path, steps: int, kills: int) -> int:
-    """Run with so many kills, then to the end; returns how many kills met a running loop."""
-    command = [sys.executable, "-m", "tests.train.resumed_run", spec, str(folder / "micro.txt"),
-               str(folder / "ckpt"), str(steps)]  # fmt: skip
-    pause, met = random.Random(4), 0
-    for _ in range(kills):
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
-        ) as running:
-            assert running.stdout is not None
-            assert running.stdout.readline() != "", "it ended before its first checkpoint"
-            time.sleep(pause.uniform(0, 0.1))
-            os.kill(running.pid, signal.SIGKILL)
-        met += running.returncode == -signal.SIGKILL
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return met
-
-
-def _killed_equals_straight(device: Device, corpus: Corpus, folder: Path, kills: int) -> None:
-    steps = 150 * kills
-    assert _kill_runs(device.spec, folder, steps, kills) > 0
-    with trained(device, corpus, micro_plan(steps=steps)) as trainer:
-        _assert_same(checkpoint.read(folder / "ckpt"), trainer.checkpoint())
-    names = {checkpoint.FILE_NAME, checkpoint.PREVIOUS_NAME}
-    assert set(os.listdir(folder / "ckpt")) == names
-
-
-def test_a_run_killed_at_random_goes_on(device: Device, corpus: Corpus, tmp_path: Path) -> None:
-    _killed_equals_straight(device, corpus, tmp_path, kills=2)
-
-
-@pytest.mark.slow
-def test_a_run_killed_many_times_goes_on(device: Device, corpus: Corpus, tmp_path: Path) -> None:
-    _killed_equals_straight(device, corpus, tmp_path, kills=8)

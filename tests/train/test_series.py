@@ -8,6 +8,7 @@ import pytest
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import MODELS
+from lowgraph.train.series import rate_cross_entropy
 from tests.train.linear_series import LINEAR, LinearConfig, linear_plan, separable_series
 from tests.train.runs import trained
 
@@ -23,8 +24,8 @@ def linear(monkeypatch: pytest.MonkeyPatch) -> None:
     ("rows", "features", "batch", "said"),
     [
         (400, 4, 3, "has 4 features, the model takes 5"),
-        (400, 5, 60, "360 rows are shorter than one batch (60 windows of 7 rows)"),
-        (60, 5, 1, "6 rows are shorter than one held-out window (7 rows)"),
+        (60, 5, 1, "6 rows held out are shorter than one window (7 rows)"),
+        (7, 5, 1, "6 rows to train on are shorter than one window (7 rows)"),
     ],
 )
 def test_a_series_that_does_not_fit_is_refused(
@@ -36,13 +37,18 @@ def test_a_series_that_does_not_fit_is_refused(
 
 
 def test_a_series_of_just_enough_rows(device: Device) -> None:
-    """70 rows: 63 to train on, 9 windows of 7, and 7 held out, one window."""
+    """70 rows: 63 to train on, of which a batch of 12 windows of 7 takes some twice; 7 held out."""
     data = separable_series(70)
-    with trained(device, data, linear_plan(batch=9)) as trainer:
+    with trained(device, data, linear_plan(batch=12)) as trainer:
         assert np.isfinite(trainer.evaluate())
 
 
-def test_the_baseline_is_the_entropy_of_the_train_label_rate() -> None:
-    rate = DATA.train.labels.mean(dtype=np.float64)
-    want = -np.mean(np.where(DATA.train.labels == 1, np.log(rate), np.log(1 - rate)))
+def test_the_baseline_is_what_the_train_label_rate_costs_on_the_held_out_labels() -> None:
+    train, heldout = DATA.train.labels.astype(np.float64), DATA.heldout.labels
+    rate = (train.sum() + 1) / (len(train) + 2)
+    want = -np.mean(np.where(heldout == 1, np.log(rate), np.log(1 - rate)))
     assert DATA.baseline() == pytest.approx(want, rel=1e-12)
+
+
+def test_a_part_of_one_class_has_a_finite_baseline() -> None:
+    assert rate_cross_entropy(np.zeros(98), np.ones(3)) == pytest.approx(np.log(100), rel=1e-12)

@@ -40,12 +40,16 @@ CHANGED: dict[str, Any] = {
     "temperature": 0.5,
     "json": Path("f.json"),
     "plot": Path("f.png"),
+    "log": Path("f.csv"),
+    "timers": True,
     "checkpoint": Path("other"),
     "checkpoint_every": 6,
     "resume": Path("from"),
+    "weights": Path("weights"),
+    "export": Path("folder"),
 }
 BASE = TrainConfig(checkpoint=Path("out"))
-MATTERS = {"model", "preset", "batch", "seed", "learning_rate", "warmup", "weight_decay"}
+MATTERS = {"model", "preset", "batch", "seed", "learning_rate", "warmup", "weight_decay", "weights"}
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +84,7 @@ def test_a_checkpoint_holds_every_setting(tmp_path: Path) -> None:
 
 def test_nothing_that_the_flags_left_open_is_open_in_the_snapshot() -> None:
     unset = {name for name, value in _snapshot().items() if value is None}
-    assert unset == {"data", "json", "plot", "resume"}
+    assert unset == {"data", "json", "plot", "log", "resume", "weights", "export"}
 
 
 def test_what_may_change_is_declared_with_its_reason() -> None:

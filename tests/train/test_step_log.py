@@ -8,7 +8,7 @@ import pytest
 
 from lowgraph.ops.loss_ring import LossRecord
 from lowgraph.train import step_log
-from lowgraph.train.step_log import Lap, StepLog
+from lowgraph.train.step_log import Lap, MeanTime, StepLog
 
 
 class FakeEvents:
@@ -97,3 +97,13 @@ def test_a_pause_is_not_part_of_a_lap(events: FakeEvents) -> None:
     log.lap(2)
     assert log.finish() == [Lap(first=1, losses=[2.0], norms=[20.0], masked=[2], ms=12.0)]
     log.close()
+
+
+def test_a_mean_time_counts_the_laps_that_begin_late_enough() -> None:
+    mean = MeanTime(5)
+    for lap in (Lap(0, [0.0] * 4, 9.0), Lap(4, [0.0] * 2, 8.0)):
+        mean.add(lap)
+        assert mean.ms is None
+    mean.add(Lap(5, [0.0], 1.0))
+    mean.add(Lap(6, [0.0] * 3, 3.0))
+    assert mean.ms == (1.0 + 3 * 3.0) / 4

@@ -22,6 +22,7 @@ KEYS = [
     "heldout_loss", "bigram_loss", "captures", "updates", "replays", "refusals",
     "launches_eager_step", "launches_replay_step", "nodes", "pool_bytes", "retained_bytes",
     "step_us",
+    "warm_step_us",
 ]  # fmt: skip
 
 

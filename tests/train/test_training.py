@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus
 from lowgraph.train.loop import Trainer
 from lowgraph.train.step import TrainingStep
+from lowgraph.train.step_log import Lap
 from tests.train.runs import micro_corpus, micro_plan, trained
 
 pytestmark = pytest.mark.both
@@ -74,6 +76,38 @@ def test_short_runs_end_well(device: Device, corpus: Corpus, steps: int) -> None
         assert (trainer.step_ms is None) == (steps < 3)
 
 
+@pytest.mark.parametrize(
+    ("done", "steps", "ends", "warm"),
+    [
+        (0, 49, [2, 20, 40, 49], []),
+        (0, 50, [2, 20, 40, 49, 50], [50]),
+        (0, 75, [2, 20, 40, 49, 60, 75], [60, 75]),
+        (3, 60, [5, 20, 40, 52, 60], [60]),
+    ],
+)
+def test_warm_steps_are_those_from_the_runs_fiftieth_on(
+    device: Device, corpus: Corpus, done: int, steps: int, ends: list[int], warm: list[int]
+) -> None:
+    """Steps done before a resume do not count: the process begins anew."""
+    laps: list[Lap] = []
+    plan = replace(micro_plan(steps=steps), log_every=20)
+    resume = None
+    if done:
+        with Trainer(device, TrainConfig(), plan, corpus) as trainer:
+            for _ in range(done):
+                trainer.parts.advance()
+            resume = trainer.checkpoint()
+    with Trainer(
+        device, TrainConfig(), plan, corpus,
+        resume=resume, on_lap=lambda _, lap: laps.append(lap),
+    ) as trainer:  # fmt: skip
+        trainer.train()
+        assert [lap.last for lap in laps] == ends
+        times = [(lap.ms, len(lap.losses)) for lap in laps if lap.last in warm]
+        wanted = sum(ms * count for ms, count in times) / max(1, sum(n for _, n in times))
+        assert trainer.warm_step_ms == (pytest.approx(wanted) if warm else None)
+
+
 def test_the_report_counts_one_capture_and_the_replays(device: Device, corpus: Corpus) -> None:
     with trained(device, corpus, micro_plan()) as trainer:
         report = trainer.parts.graph_step.report()
@@ -83,7 +117,8 @@ def test_the_report_counts_one_capture_and_the_replays(device: Device, corpus: C
     assert report.nodes >= report.launches_eager_step > 20
     layers = ("embedding", "attention", "mlp", "head")
     model = [f"{way}/{layer}" for way in ("forward", "backward") for layer in layers]
-    assert sorted(report.stages) == sorted([*model, "batch", "loss", "optimizer", "bookkeeping"])
+    others = ("batch", "loss", "optimizer", "bookkeeping", "bookkeeping/ring")
+    assert sorted(report.stages) == sorted([*model, *others])
     assert sum(report.stages.values()) == report.kernels and report.library_calls_eager_step == 0
     assert 0 < report.retained_bytes < report.pool_bytes
 

@@ -83,13 +83,18 @@ class ForeignRun:
         self._spare = self.parts.another_model(plan)
         self._follows = protection is not Protection.COPY_IN
         declared: dict[str, Any] = {}
+        # A bfloat16 shadow moves with its parameters.
+        moved = {"parameters": self.current}
+        if self.model.shadow is not None:
+            moved["shadow"] = self._shadow
         if protection is Protection.INPUT:
-            declared["inputs"] = [Input("parameters", self.current)]
+            declared["inputs"] = [Input(name, where) for name, where in moved.items()]
         if protection is Protection.COPY_IN:
-            pin = CopyIn("parameters", self.current)
-            self.parts.body.model = self.parts.another_model(plan)
-            pin.master = self.parts.body.model.parameters.flat
-            declared["pins"] = [pin]
+            master = self.parts.body.model = self.parts.another_model(plan)
+            declared["pins"] = [CopyIn(name, where) for name, where in moved.items()]
+            masters = [arena for arena in (master.parameters, master.shadow) if arena is not None]
+            for pin, arena in zip(declared["pins"], masters, strict=True):
+                pin.master = arena.flat
         self.parts.body.optimizer = None
         self._computed = self.parts.body.model  # whose gradients the last step wrote
         self._adamw = ops.AdamW(self.parts.library)
@@ -143,9 +148,16 @@ class ForeignRun:
             old.decayed_elements,
             source.elements,
         )
+        new.refresh_shadow(parts.stream)
         self.model, self._spare = new, old
         if self._follows:
             parts.body.model = new
+
+    def _shadow(self) -> Slice:
+        """The same of the shadow, where there is one."""
+        shadow = self.model.shadow
+        assert shadow is not None
+        return shadow.flat
 
     def close(self) -> None:
         """Free everything."""

@@ -72,6 +72,7 @@ class Subject:
         """Upload a snapshot, behind the steps issued so far; the next step is the one behind it."""
         for piece in self._wholes():
             upload(piece, snapshot[piece.name], self.parts.stream)
+        self.parts.model.refresh_shadow(self.parts.stream)
         self.parts.steps_done = read_control(snapshot[self.parts.control.name])["step"]
 
     def tensors(self, snapshot: Snapshot) -> Iterator[tuple[Slice, npt.NDArray[Any]]]:

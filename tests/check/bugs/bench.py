@@ -86,7 +86,7 @@ class Bench:
         """The main stream."""
         return self._streams[0]
 
-    def kernel(self, file: str, name: str, **defines: int) -> Kernel:
+    def kernel(self, file: str, name: str, **defines: int | str) -> Kernel:
         """A kernel, from the changed copy where `file` is the bug's."""
         changed = self.bug is not None and self.bug.file == file
         source = self.folder / (f"{self.bug.name}.cu" if changed and self.bug else file)

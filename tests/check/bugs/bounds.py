@@ -31,6 +31,15 @@ BOUNDS = (
             " rounds the slice up.",
     ),
     Bug(
+        name="cast_whole_quads",
+        file="cast.cu", kernel="cast", kind=_KIND, scenario="cast",
+        old="int valid = quad_valid(i, count);", new="int valid = 4;",
+        at=("store_quad(out + i, load_quad(in + i, valid), valid);",),
+        through=("load_quad", "store_quad"),
+        why="The last quad has one element: three floats are read and three bfloat16 numbers are"
+            " written past the ends.",
+    ),
+    Bug(
         name="residual_add_whole_quads",
         file="residual.cu", kernel="residual_add", kind=_KIND, scenario="residual_add",
         old="int valid = quad_valid(i, count);", new="int valid = 4;",
@@ -49,7 +58,7 @@ BOUNDS = (
     Bug(
         name="bias_add_padded_stride",
         file="bias.cu", kernel="bias_add", kind=_KIND, scenario="bias_add",
-        old="float* to = y + row * C + c;", new="float* to = y + row * quads * 4 + c;",
+        old="act_t* to = y + row * C + c;", new="act_t* to = y + row * quads * 4 + c;",
         at=("store_quad(to, add_quad(load_quad(to, valid), load_quad(bias + c, valid)), valid);",),
         through=("load_quad", "store_quad"),
         why="The row stride is C rounded up to whole quads, so the last rows lie past the end.",
@@ -127,7 +136,7 @@ BOUNDS = (
         name="cross_entropy_ignored_target",
         file="cross_entropy.cu", kernel="cross_entropy_forward", kind=_KIND,
         scenario="cross_entropy", old="", new="", fault="ignored target",
-        at=("row_loss[me.row] = logf(sum) + (peak - logits[me.row * V + targets[me.row]]);",),
+        at=("row_loss[me.row] = logf(sum) + (peak - widened(logits",),
         why="A target of -1 in row 0 reads the float before the logits: a negative index.",
     ),
     Bug(
@@ -136,7 +145,7 @@ BOUNDS = (
         scenario="cross_entropy",
         old="const int* __restrict__ targets, int rows, int V)",
         new="const long long* __restrict__ targets, int rows, int V)",
-        at=("row_loss[me.row] = logf(sum) + (peak - logits[me.row * V + targets[me.row]]);",),
+        at=("row_loss[me.row] = logf(sum) + (peak - widened(logits",),
         why="Two int32 targets are read as one int64: an index far outside of the logits, and"
             " reads past the targets in the second half of the rows.",
     ),
@@ -207,7 +216,7 @@ BOUNDS = (
         old="for (int i = 0; i < SIDE && m0 + row + i < m; i++) {",
         new="for (int i = 0; i < SIDE && m0 + row + i <= m; i++) {",
         at=("VECTOR for (int j = 0; j < SIDE; j++) to[j] = sum[i][j];",
-            "to[j] = accumulate ? to[j] + sum[i][j] : sum[i][j];"),
+            "to[j] = accumulate ? widened(to[j]) + sum[i][j] : sum[i][j];"),
         why="The edge tile writes row m, one row past the end of out.",
     ),
     Bug(

@@ -121,11 +121,11 @@ def _line_of(text: str, snippet: str, name: str) -> int:
 def _helper_lines(helper: str, text: str, file: str) -> Iterator[Place]:
     headers = sorted((KERNELS / "common").glob("*.cuh"))
     sources = [(file, text), *((path.name, path.read_text(encoding="utf-8")) for path in headers)]
-    for name, body in sources:
-        match = re.search(rf"^__device__[^;{{}}]*\b{helper}\([^{{}};]*\)\s*{{", body, re.MULTILINE)
-        if match:
-            first = body.count("\n", 0, match.start()) + 1
-            last = body.count("\n", 0, body.index("\n}", match.end())) + 2
-            yield from ((name, line) for line in range(first, last + 1))
-            return
-    raise ValueError(f"no function {helper} in {file} or kernels_cu/common")
+    head = re.compile(rf"^__device__[^;{{}}]*\b{helper}\([^{{}};]*\)\s*{{", re.MULTILINE)
+    found = [(name, body, match) for name, body in sources for match in head.finditer(body)]
+    for name, body, match in found:  # more than one where a function has overloads
+        first = body.count("\n", 0, match.start()) + 1
+        last = body.count("\n", 0, body.index("\n}", match.end())) + 2
+        yield from ((name, line) for line in range(first, last + 1))
+    if not found:
+        raise ValueError(f"no function {helper} in {file} or kernels_cu/common")

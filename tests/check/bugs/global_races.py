@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.check.bugs.bug import Bug
 
 _SLAB = ("VECTOR for (int j = 0; j < SIDE; j++) to[j] = sum[i][j];",
-         "to[j] = accumulate ? to[j] + sum[i][j] : sum[i][j];")  # fmt: skip
+         "to[j] = accumulate ? widened(to[j]) + sum[i][j] : sum[i][j];")  # fmt: skip
 
 GLOBAL = (
     Bug(
         name="gemm_slabs_collide",
         file="gemm.cu", kernel="gemm_nt", kind="global-race", scenario="gemm_split",
-        old="float* slab = out + (size_t)blockIdx.z * m * n;", new="float* slab = out;",
+        old="out_t* slab = out + (size_t)blockIdx.z * m * n;", new="out_t* slab = out;",
         at=_SLAB,
         other_kinds=(("uninitialised-read", "gemm_reduce then reads slabs that nobody wrote"),),
         why="All slabs of the split product are written to the first one's place by blocks that"

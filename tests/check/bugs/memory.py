@@ -48,7 +48,7 @@ UNWRITTEN = (
         name="gemm_added_to_nothing",
         file="gemm.cu", kernel="gemm_nn", kind="uninitialised-read", scenario="gemm_nn",
         old="", new="", fault="added to nothing",
-        at=("to[j] = accumulate ? to[j] + sum[i][j] : sum[i][j];",),
+        at=("to[j] = accumulate ? widened(to[j]) + sum[i][j] : sum[i][j];",),
         why="With accumulate 1 the product is added to an output that nobody has written.",
     ),
     Bug(

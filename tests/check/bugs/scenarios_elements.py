@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from lowgraph.ops.shapes import ceil_div, quads, row_chunks
+from lowgraph.precision import bfloat16_values
 from tests.check.bugs.bench import Bench, Check
 from tests.check.bugs.registry import close, scenario
 from tests.ops import twins
 from tests.ops.compare import normal, wide
+from tests.ops.rounding import to_bfloat16
 
 COUNT = 1157  # 3 blocks of 512, one element in the last quad
 ROWS, COLUMNS = 33, 33
@@ -29,6 +31,14 @@ def fill(bench: Bench, fault: str) -> list[Check]:
 def fill_whole_quads(bench: Bench, fault: str) -> list[Check]:
     """As many elements as whole quads, fewer than the threads."""
     return _fill(bench, COUNT - 1)
+
+
+@scenario
+def cast(bench: Bench, fault: str) -> list[Check]:
+    values, out = normal(0, COUNT), bench.empty(COUNT, np.uint16, "out")
+    kernel = bench.kernel("cast.cu", "cast", act_t="__nv_bfloat16")
+    kernel(bench.stream, ceil_div(COUNT, 512), 128, out, bench.put(values, "in"), COUNT)
+    return [Check("out", bfloat16_values(bench.get(out)), to_bfloat16(values))]
 
 
 @scenario

@@ -40,7 +40,7 @@ def layernorm_backward(bench: Bench, fault: str) -> list[Check]:
     dx = bench.empty((ROWS, COLUMNS), name="dx")
     inputs = [bench.put(dy, "dy"), bench.put(x, "x"), bench.put(weight, "weight")]
     kernel, statistics = bench.kernel("layernorm.cu", "layernorm_backward"), _statistics(bench, x)
-    kernel(bench.stream, ceil_div(ROWS, 16), 128, dx, *inputs, *statistics, ROWS, COLUMNS, 0)
+    kernel(bench.stream, ceil_div(ROWS, 16), 128, dx, 0, *inputs, *statistics, ROWS, COLUMNS, 0)
     return close(bench, dx=(dx, twins.layernorm_backward(*wide(dy, x, weight), EPSILON)[0]))
 
 

@@ -35,7 +35,9 @@ class _Sources:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
 
-    def kernel(self, file: str, name: str, defines: Mapping[str, int] | None = None) -> Kernel:
+    def kernel(
+        self, file: str, name: str, defines: Mapping[str, int | str] | None = None
+    ) -> Kernel:
         return self.bench.kernel(file, name, **(defines or {}))
 
 

@@ -1,0 +1,226 @@
+// A block's tile of a product of bfloat16 matrices by tensor cores, for gemm_mma.cu.
+//
+// product[i,j] = sum over k of a[i,k] b[j,k]: both operands are rows over the summed depth, or
+// TURNED, stored [k][i], which costs nothing: shared memory is read transposed.
+// 128 threads: four warps, two by two, own TILE_M/2 x TILE_N/2 each. Operands come through STAGES
+// stages of shared memory, TILE_K deep. Rows of memory are a multiple of 8 numbers long and begin
+// at multiples of 16 bytes; what lies outside reads as zeros.
+#pragma once
+
+#include "common/mma.cuh"     // fragments, asynchronous copies
+#include "common/unroll.cuh"  // VECTOR
+
+#if !defined(TILE_M) || !defined(TILE_N)
+#error "gemm_mma.cu needs -DTILE_M and -DTILE_N: the rows and columns of out for each block"
+#endif
+
+#define TILE_K 32
+#define THREADS 128
+#define STAGES (TILE_M + TILE_N > 128 ? 3 : 4)  // in the 48 KiB that every GPU gives unasked
+#define A_TILES (TILE_M / 32)                   // of 16 rows a warp
+#define B_TILES (TILE_N / 16)                   // of 8 columns a warp
+#define ONES 0x3f803f80u                        // 1, 1 in bfloat16
+
+// The room that a tile takes as it is or turned, rows padded to an odd number of 16 bytes.
+#define ROOM(tile) ((tile) * (TILE_K + 8) > TILE_K * ((tile) + 8) \
+    ? (tile) * (TILE_K + 8) : TILE_K * ((tile) + 8))
+
+struct Stages {
+    __align__(16) __nv_bfloat16 a[STAGES][ROOM(TILE_M)];
+    __align__(16) __nv_bfloat16 b[STAGES][ROOM(TILE_N)];
+};
+
+// Rows first .. end of a matrix, of which the block takes the first tile. row: from one row of
+// memory to the next.
+struct Operand {
+    const __nv_bfloat16* at;
+    int row;
+    int first;
+    int end;
+};
+
+struct Sums {
+    float tile[A_TILES][B_TILES][4];
+    float rows[A_TILES][4];  // of a alone, in every column
+};
+
+template <int TILE, bool TURNED>
+__device__ __forceinline__ void start_operand(
+    __nv_bfloat16* tile, const Operand& from, int k, int k_end)
+{
+    const int pitch = TURNED ? TILE + 8 : TILE_K + 8;
+    const int rows = TURNED ? TILE_K : TILE;          // of memory
+    const int pieces = (TURNED ? TILE : TILE_K) / 8;  // of 16 bytes, in such a row
+    int own = threadIdx.x / pieces, piece = threadIdx.x % pieces * 8;
+    int row = own + (TURNED ? k : from.first), row_end = TURNED ? k_end : from.end;
+    int column = piece + (TURNED ? from.first : k), column_end = TURNED ? from.end : k_end;
+    SharedAddress to = shared_address(tile + own * pitch + piece);
+    const __nv_bfloat16* at = from.at + (size_t)row * from.row + column;
+    VECTOR for (int r = 0; r < rows; r += THREADS / pieces) {
+        bool exists = row + r < row_end && column < column_end;
+        start_copy(to + r * pitch * 2, at + (size_t)r * from.row, exists);
+    }
+}
+
+template <bool TURN_A, bool TURN_B>
+__device__ __forceinline__ void start_stage(
+    Stages& shared, int stage, const Operand& a, const Operand& b, int k, int k_end)
+{
+    if (k < k_end) {
+        start_operand<TILE_M, TURN_A>(shared.a[stage], a, k, k_end);
+        start_operand<TILE_N, TURN_B>(shared.b[stage], b, k, k_end);
+    }
+    close_batch();  // empty past the end, so that the number of newer batches stays the same
+}
+
+// Sixteen rows of a from `row`, sixteen deep from `k`, as an A tile.
+template <bool TURNED>
+__device__ __forceinline__ void load_a(
+    unsigned (&m)[4], const __nv_bfloat16* tile, int row, int k)
+{
+    int lane = threadIdx.x % 32;
+    if (TURNED) {
+        k += lane / 16 * 8 + lane % 8;
+        row += lane / 8 % 2 * 8;
+        load_transposed(m, shared_address(tile + k * (TILE_M + 8) + row));
+    } else {
+        row += lane % 16;
+        k += lane / 16 * 8;
+        load_matrices(m, shared_address(tile + row * (TILE_K + 8) + k));
+    }
+}
+
+// Sixteen rows of b from `row`, sixteen deep from `k`, as two B tiles.
+template <bool TURNED>
+__device__ __forceinline__ void load_b(
+    unsigned (&m)[4], const __nv_bfloat16* tile, int row, int k)
+{
+    int lane = threadIdx.x % 32;
+    if (TURNED) {
+        k += lane % 16;
+        row += lane / 16 * 8;
+        load_transposed(m, shared_address(tile + k * (TILE_N + 8) + row));
+    } else {
+        row += lane / 16 * 8 + lane % 8;
+        k += lane / 8 % 2 * 8;
+        load_matrices(m, shared_address(tile + row * (TILE_K + 8) + k));
+    }
+}
+
+// The warp's first row and column in the block's tile.
+__device__ __forceinline__ int warp_row()
+{
+    return threadIdx.x / 64 * (TILE_M / 2);
+}
+
+__device__ __forceinline__ int warp_column()
+{
+    return threadIdx.x / 32 % 2 * (TILE_N / 2);
+}
+
+template <bool TURN_A, bool TURN_B, bool ADD_ROWS>
+__device__ __forceinline__ void add_stage(
+    Sums& sums, const __nv_bfloat16* a_tile, const __nv_bfloat16* b_tile)
+{
+    VECTOR for (int k = 0; k < TILE_K; k += 16) {
+        unsigned a[A_TILES][4], b[B_TILES / 2][4];
+        VECTOR for (int i = 0; i < A_TILES; i++) {
+            load_a<TURN_A>(a[i], a_tile, warp_row() + 16 * i, k);
+        }
+        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
+            load_b<TURN_B>(b[j], b_tile, warp_column() + 16 * j, k);
+        }
+        VECTOR for (int i = 0; i < A_TILES; i++) {
+            VECTOR for (int j = 0; j < B_TILES; j++) {
+                multiply_add(sums.tile[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+            }
+            if (ADD_ROWS) multiply_add(sums.rows[i], a[i], ONES, ONES);
+        }
+    }
+}
+
+__device__ __forceinline__ void start_sums(Sums& sums, const Operand& b, const float* bias)
+{
+    VECTOR for (int j = 0; j < B_TILES; j++) {
+        int column = b.first + warp_column() + 8 * j + threadIdx.x % 4 * 2;
+        float2 add = make_float2(0.0f, 0.0f);
+        if (bias && column < b.end) add = *reinterpret_cast<const float2*>(bias + column);
+        VECTOR for (int i = 0; i < A_TILES; i++) {
+            sums.tile[i][j][0] = sums.tile[i][j][2] = add.x;
+            sums.tile[i][j][1] = sums.tile[i][j][3] = add.y;
+        }
+    }
+    VECTOR for (int e = 0; e < A_TILES * 4; e++) sums.rows[e / 4][e % 4] = 0.0f;
+}
+
+// Overwrites sums with the products over depth k .. k_end, bias [b's rows] added unless it is null,
+// and if add_rows with the sums of a's rows.
+template <bool TURN_A, bool TURN_B>
+__device__ __forceinline__ void multiply_tiles(
+    Sums& sums, Stages& shared, const Operand& a, const Operand& b, int k, int k_end,
+    const float* bias = nullptr, bool add_rows = false)
+{
+    VECTOR for (int stage = 0; stage < STAGES - 1; stage++) {
+        start_stage<TURN_A, TURN_B>(shared, stage, a, b, k + stage * TILE_K, k_end);
+    }
+    start_sums(sums, b, bias);
+    for (int stage = 0; k < k_end; k += TILE_K) {
+        wait_for_batches<STAGES - 2>();
+        __syncthreads();  // all threads' copies have come, and all are done with the stage before
+        int before = stage == 0 ? STAGES - 1 : stage - 1;
+        start_stage<TURN_A, TURN_B>(shared, before, a, b, k + (STAGES - 1) * TILE_K, k_end);
+        if (add_rows) add_stage<TURN_A, TURN_B, true>(sums, shared.a[stage], shared.b[stage]);
+        else add_stage<TURN_A, TURN_B, false>(sums, shared.a[stage], shared.b[stage]);
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
+    }
+}
+
+struct Nothing {};
+
+// For each four neighbours of the tile that lie in the matrix: more = load(row, column), then
+// store(row, column, quad, more). All loads come before the first store, which they may alias: one
+// wait for memory, not one for each quad.
+template <class Load, class Store>
+__device__ __forceinline__ void for_each_quad(
+    const Sums& sums, const Operand& a, const Operand& b, Load load, Store store)
+{
+    int lane = threadIdx.x % 32;
+    int row = a.first + warp_row() + lane / 4;
+    int column = b.first + warp_column() + lane % 2 * 8 + lane % 4 / 2 * 4;
+    decltype(load(0, 0)) more[A_TILES * 2][B_TILES / 2];
+    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
+        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
+            bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
+            if (exists) more[i][j] = load(row + 8 * i, column + 16 * j);
+        }
+    }
+    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
+        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
+            const float* x = &sums.tile[i / 2][2 * j][i % 2 * 2];
+            const float* y = &sums.tile[i / 2][2 * j + 1][i % 2 * 2];
+            float4 quad = joined_quad(x[0], x[1], y[0], y[1]);  // by all lanes
+            bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
+            if (exists) store(row + 8 * i, column + 16 * j, quad, more[i][j]);
+        }
+    }
+}
+
+template <class Store>
+__device__ __forceinline__ void for_each_quad(
+    const Sums& sums, const Operand& a, const Operand& b, Store store)
+{
+    for_each_quad(
+        sums, a, b, [](int, int) { return Nothing(); },
+        [&](int row, int column, float4 quad, Nothing) { store(row, column, quad); });
+}
+
+// Calls store(row, sum) for each row of a.
+template <class Store>
+__device__ __forceinline__ void for_each_row(const Sums& sums, const Operand& a, Store store)
+{
+    if (threadIdx.x % 4 != 0 || warp_column() != 0) return;
+    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
+        int row = a.first + warp_row() + 8 * i + threadIdx.x % 32 / 4;
+        if (row < a.end) store(row, sums.rows[i / 2][i % 2 * 2]);
+    }
+}

@@ -1,0 +1,126 @@
+"""What a run says: its header, a line a lap, and its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+
+from lowgraph.memory import counted, readable
+from lowgraph.train import checkpoint
+from lowgraph.train.datasets import Dataset
+from lowgraph.train.logs import LapFigures, RunLog
+from lowgraph.train.loop import Trainer
+from lowgraph.train.result import Result
+from lowgraph.train.step_log import Lap
+
+__all__ = ["Progress", "say_end", "say_header"]
+
+Say = Callable[[str], None]
+
+_PRECISIONS = {
+    "fp32": "float32 throughout",
+    "tf32": "products in TF32, everything else float32",
+    "bf16": "products and what they read in bfloat16; parameters, sums and the rest float32",
+}
+
+
+def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
+    """Say all that the run was settled to be, before its first step."""
+    plan, schedule = trainer.plan, trainer.plan.schedule
+    shape = ", ".join(f"{name} {value}" for name, value in asdict(plan.shape).items())
+    say(f"data: {data.describe()}")
+    say(f"model: {plan.model} {plan.preset}, {result.params} parameters: {shape}")
+    say(result.gemm)
+    say(f"precision: {_PRECISIONS[result.precision]}")
+    say(
+        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {schedule.batch} windows each, "
+        f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
+        f"steps, weight decay {schedule.weight_decay:g}"
+    )
+    graph = "on, from the second step" if trainer.config.graph else "off: --no-graph"
+    say(f"graph: {graph}")
+    say(trainer.parts.pool.stats().text())
+
+
+class Progress:
+    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph.
+
+    log: where the same figures go, or None.
+    """
+
+    def __init__(self, say: Say, data: Dataset, log: RunLog | None) -> None:
+        self._say = say
+        self._log = log
+        self._data = data
+        self._announced = False
+
+    def lap(self, trainer: Trainer, lap: Lap) -> None:
+        """Say the last loss of a lap, and its speed."""
+        if not self._announced:
+            self._announced = True
+            self._say(_graph_line(trainer))
+            self._say(f"loss in {self._data.unit}; {self._data.terms}")
+        schedule = trainer.plan.schedule
+        tokens = schedule.batch * trainer.plan.shape.context
+        self._say(
+            f"step {lap.last:6d}/{schedule.steps}  loss {lap.losses[-1]:.4f}  "
+            f"{tokens / lap.ms * 1000:10.0f} {self._data.tokens}/s  {lap.ms:9.3f} ms/step"
+        )
+
+        if self._log is not None:
+            figures = LapFigures(
+                lap.last,
+                loss=lap.losses[-1],
+                gradient_norm=lap.norms[-1],
+                learning_rate=schedule.rate(lap.last),
+                step_ms=lap.ms,
+            )
+            self._log.write(figures)
+
+    def heldout(self, trainer: Trainer, loss: float) -> None:
+        """Say the held-out loss of an evaluation on the way; the end's has a line of its own."""
+        self.note_heldout(trainer, loss)
+        self._say(f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}")
+
+    def note_heldout(self, trainer: Trainer, loss: float) -> None:
+        """Log the held-out loss of any evaluation."""
+        if self._log is not None:
+            self._log.write(LapFigures(trainer.step, heldout_loss=loss))
+
+    def checkpoint(self, trainer: Trainer) -> None:
+        """Write one, if the run has a folder for it."""
+        folder = trainer.config.checkpoint
+        if folder is not None:
+            written = checkpoint.write(folder, trainer.checkpoint())
+            self._say(f"checkpoint: step {trainer.step} in {written}")
+
+
+def _graph_line(trainer: Trainer) -> str:
+    report = trainer.parts.graph_step.report()
+    if report.captures == 0:
+        return f"graph: none ({report.why_no_graph}); every step launches its kernels"
+    return (
+        f"graph: {counted(report.nodes, 'node')} captured, retaining "
+        f"{readable(report.retained_bytes)}; priming: {report.primed.text()}"
+    )
+
+
+def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
+    """Say what came out: losses beside the baseline, times, and the report of the graph."""
+    if result.interrupted:
+        say(f"interrupted after step {result.steps} of {trainer.plan.schedule.steps}")
+    heldout, bar, name = trainer.heldout[-1][1], result.baseline_loss, result.baseline
+    side = "below" if heldout < bar else "above"
+    gap = f"{abs(bar - heldout):.4f} {side} the {name}'s"
+    if not math.isfinite(heldout):
+        gap = "the run diverged; try a lower --lr"
+    say(f"held-out loss {heldout:.4f} {result.loss_unit}, {name} {bar:.4f}: {gap}")
+    if result.step_us is not None:
+        warm = result.warm_step_us
+        later = "" if warm is None else f"; of steps 50 and later: {warm / 1000:.3f} ms"
+        say(f"mean of the steps after the first two: {result.step_us / 1000:.3f} ms, "
+            f"{result.tokens_per_s:.0f} {data.tokens}/s{later}")  # fmt: skip
+    say(trainer.parts.graph_step.report().text())
+    for line in [] if trainer.parts.timers is None else trainer.parts.timers.text():
+        say(line)
