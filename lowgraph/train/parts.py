@@ -19,7 +19,7 @@ from lowgraph.models.model import load_arena, save_arena
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.models.registry import find_model
 from lowgraph.ops.control import STEP_OFFSET, read_control
-from lowgraph.optim import AdamW, GradientNorm
+from lowgraph.optim import OPTIMIZERS, GradientNorm, Optimizer
 from lowgraph.precision import Precision
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.datasets import Dataset, make_feeds
@@ -134,7 +134,8 @@ class Parts:
 
     def _make_model(self, plan: Plan) -> None:
         self.model = self.another_model(plan)
-        self.optimizer = AdamW(
+        make = OPTIMIZERS[find_model(plan.model).optimizer]
+        self.optimizer: Optimizer = make(
             self.library,
             self.model.parameters,
             self.model.gradients,
