@@ -163,6 +163,27 @@ def test_repeats_bit_for_bit(rig: Rig, length: int) -> None:
             assert_same_bits(first, second)
 
 
+@pytest.mark.parametrize("length", [20, 300])
+def test_the_rest_of_the_last_tile_counts_for_nothing(rig: Rig, length: int) -> None:
+    """It holds what another block left: here an lse near -1000, and e^1000 is infinite."""
+    qkv = normal(0, 1, 256 + length, 96) / 16 + np.repeat([-13.0, 13.0, 1.0], 32)
+    qkv, dout = bits(qkv), bits(normal(1, 1, 256 + length, 32))
+    run_both(rig, 1, 32, qkv[:, :256].copy(), dout[:, :256].copy())
+    qkv, dout = qkv[:, 256:].copy(), dout[:, 256:].copy()
+
+    out, lse, dqkv = run_both(rig, 1, 32, qkv, dout)
+
+    exact_qkv, exact_dout = BFLOAT16.wide(qkv), BFLOAT16.wide(dout)
+    want_out, want_lse = twins.attention_forward(exact_qkv, 1)
+    want = twins.attention_backward(exact_dout, exact_qkv, 1)
+    out_size, size = sizes_of_terms(exact_dout, exact_qkv, 1)
+    assert want_lse.max() < -800
+    # A score of -1000 is off by 1000 * 32 units of 2^-22, which is 2 roundings of the exponential.
+    assert_near(out, want_out, out_size, 4, "out")
+    np.testing.assert_allclose(lse, want_lse, rtol=32 * 2.0**-22)
+    assert_near(dqkv, want, size, 8, "dqkv")
+
+
 def test_heads_and_sequences_do_not_meet(rig: Rig) -> None:
     """Each head of each sequence alone gives the bits it has beside the others."""
     qkv, dout = bits(normal(0, 2, 65, 96)), bits(normal(1, 2, 65, 32))

@@ -25,6 +25,7 @@ CHANGED: dict[str, Any] = {
     "device": "cuda:1",
     "model": "other",
     "preset": "tiny",
+    "precision": "bf16",
     "steps": 77,
     "batch": 7,
     "data": Path("text"),
@@ -49,7 +50,10 @@ CHANGED: dict[str, Any] = {
     "export": Path("folder"),
 }
 BASE = TrainConfig(checkpoint=Path("out"))
-MATTERS = {"model", "preset", "batch", "seed", "learning_rate", "warmup", "weight_decay", "weights"}
+MATTERS = {
+    "model", "preset", "precision", "batch", "seed", "learning_rate", "warmup", "weight_decay",
+    "weights",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +135,7 @@ def test_every_field_of_the_plan_and_the_shape_comes_back(tmp_path: Path) -> Non
     shape = CharLMConfig(context=8, width=8, heads=1, layers=2, vocabulary=255)
     assert not asdict(shape).items() & asdict(plan.shape).items()
     changes: dict[str, Any] = {
-        "model": "other", "preset": "other", "shape": shape, "log_every": 9,
+        "model": "other", "preset": "other", "shape": shape, "log_every": 9, "precision": "bf16",
     }  # fmt: skip
     assert [field.name for field in fields(Plan) if field.name != "schedule"] == list(changes)
     changed = replace(plan, **changes)
