@@ -21,7 +21,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.linear import Flow
 from lowgraph.models.model import Model
 from lowgraph.models.presets import Preset
@@ -78,7 +78,8 @@ class MlpTrace:
 class Mlp(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape. precision: of its products; with BF16 it has a `shadow`.
+    config: its shape. precision: of its products; with BF16 it has a `shadow`. arenas: parameters
+    and gradients that are somebody else's (`Model`).
     """
 
     def __init__(
@@ -90,13 +91,14 @@ class Mlp(Model):
         pool: PersistentPool,
         stream: int,
         precision: Precision = Precision.FP32,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
         cast = ops.Cast(library) if precision is Precision.BF16 else None
-        super().__init__(parameter_specs(config), config.layers + 1, pool, stream, cast)
+        super().__init__(parameter_specs(config), config.layers + 1, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
-        arenas = self.parameters, self.gradients, self.shadow
-        self._layers = TokenLayers(library, blas, pool, *arenas, precision)
+        own = self.parameters, self.gradients, self.shadow
+        self._layers = TokenLayers(library, blas, pool, *own, precision)
         self._relu = ops.BiasRelu(library)
         self._names = tuple(f"l.{layer}" for layer in range(config.layers))
 

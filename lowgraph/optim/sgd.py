@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from lowgraph import ops
 from lowgraph.errors import ConfigError
@@ -19,12 +20,16 @@ class Sgd:
     parameters, gradients: arenas of one layout, padding zero. decayed_elements: from their front,
     how many take weight decay. momentum: 0 keeps no state. shadow: an arena of that layout whose
     bfloat16 bits are kept those of the parameters.
-    Raises ConfigError for arenas of different layouts, or a momentum outside 0 to 1.
+    Raises ConfigError for arenas of different layouts, a momentum outside 0 to 1, or an average of
+    the weights (ema), which only AdamW keeps.
 
     Attributes
     ----------
+    state_names: what `state` has of every SGD; with momentum, "momentum" too. ema: None.
     momentum: an arena of the same layout, zero before the first step; None without momentum.
     """
+
+    state_names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -35,13 +40,17 @@ class Sgd:
         stream: int,
         *,
         momentum: float = 0.0,
+        ema: bool = False,
         shadow: Arena | None = None,
     ) -> None:
+        if ema:
+            raise ConfigError("SGD keeps no average of the weights; leave out --ema")
         if gradients.layout != parameters.layout:
             raise ConfigError(
                 f"SGD: {gradients.name} has another layout than {parameters.name}; "
                 f"make it by {parameters.name}.like(...)"
             )
+        self.ema: Arena | None = None
         self.parameters = parameters
         self.gradients = gradients
         self.decayed_elements = decayed_elements

@@ -10,10 +10,11 @@ from typing import NoReturn
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS
+from lowgraph.ops.control import SCHEDULES
 from lowgraph.precision import Precision
 from lowgraph.train.config import DEFAULT_PRECISION, ONE_BATCH, TrainConfig
 
-__all__ = ["OneLineParser", "add_data", "add_model", "non_empty_path", "parse"]
+__all__ = ["OneLineParser", "add_data", "add_model", "add_optimizer", "non_empty_path", "parse"]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -96,7 +97,7 @@ def _build() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_run(parser.add_argument_group("the run"))
-    _add_optimizer(parser.add_argument_group("the optimizer (AdamW)"))
+    add_optimizer(parser.add_argument_group("the optimizer (AdamW)"))
     outputs = parser.add_argument_group("what comes out")
     _add_outputs(outputs)
     _add_looks(outputs)
@@ -134,7 +135,8 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_optimizer(group: argparse._ArgumentGroup) -> None:
+def add_optimizer(group: argparse._ArgumentGroup) -> None:
+    """Add the flags of the step's update and of its learning rate."""
     group.add_argument(
         "--lr",
         dest="learning_rate",
@@ -146,13 +148,45 @@ def _add_optimizer(group: argparse._ArgumentGroup) -> None:
         "--warmup",
         type=int,
         metavar="N",
-        help="steps of linear warm-up, then a cosine (default: a tenth of the run, at most 100)",
+        help="steps of linear warm-up (default: a tenth of the run, at most 100)",
     )
     group.add_argument(
         "--weight-decay",
         type=float,
         metavar="W",
         help="of weights and embeddings; biases and norms do not decay (default: 0.1)",
+    )
+    group.add_argument(
+        "--schedule",
+        metavar="NAME",
+        help=f"learning rate after the warm-up: {', '.join(SCHEDULES)} (default: {SCHEDULES[0]})",
+    )
+    group.add_argument(
+        "--final-share",
+        type=float,
+        metavar="S",
+        help="of the peak, where a cosine or a linear schedule ends (default: 0.1)",
+    )
+    group.add_argument(
+        "--clip",
+        dest="clip_norm",
+        type=float,
+        metavar="C",
+        help="scale gradients of a greater global norm down to it (default: 0, never)",
+    )
+    group.add_argument(
+        "--ema",
+        dest="ema_decay",
+        type=float,
+        metavar="DECAY",
+        help="keep an average of the weights and evaluate it too (default: 0, none)",
+    )
+    group.add_argument(
+        "--accumulate",
+        type=int,
+        metavar="N",
+        help="micro-batches of a step, each of --batch windows; the step is that of one batch of "
+        "N times as many (default: 1)",
     )
 
 

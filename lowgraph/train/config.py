@@ -12,6 +12,7 @@ from pathlib import Path
 from lowgraph.errors import ConfigError
 from lowgraph.models import huggingface
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
+from lowgraph.ops.control import SCHEDULES
 from lowgraph.precision import Precision
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
 DEFAULT_PRECISION = str(Precision.FP32)
 MAX_LOG_EVERY = 1_000_000
 _FLOAT32_MAX = 3.4e38
+_SPELLED = {"learning_rate": "lr", "clip_norm": "clip", "ema_decay": "ema", "graph": "no_graph"}
 ONE_BATCH = (
     "a graph is recorded for one number of rows, and every step uploads as many; give one number, "
     "and pad what is shorter"
@@ -51,6 +53,12 @@ class TrainConfig:
     seed: of the initial weights, the batches and the samples.
     learning_rate: the peak. warmup: steps that rise to it.
     weight_decay: of weights and embeddings.
+    clip_norm: limit of the gradients' global norm; 0 clips nothing.
+    ema_decay: of the average of the weights, which is evaluated beside them; 0 keeps none.
+    accumulate: micro-batches of a step, each of `batch` windows; the step is that of one batch of
+        all of them.
+    schedule: of the learning rate after the warm-up, one of ops.control.SCHEDULES.
+    final_share: of the peak, where a schedule that falls ends.
     log_every: steps between two readings of the losses, each with a progress line.
     eval_every: steps between held-out evaluations; 0 is at the end only.
     heldout_batches: fixed batches of an evaluation.
@@ -79,6 +87,11 @@ class TrainConfig:
     learning_rate: float | None = None
     warmup: int | None = None
     weight_decay: float | None = None
+    clip_norm: float | None = None
+    ema_decay: float | None = None
+    accumulate: int | None = None
+    schedule: str | None = None
+    final_share: float | None = None
     log_every: int | None = None
     eval_every: int = 0
     heldout_batches: int = 64
@@ -98,7 +111,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         self._check_kinds()
         self._check_names()
-        for label in ("steps", "batch", "log_every", "heldout_batches"):
+        for label in ("steps", "batch", "accumulate", "log_every", "heldout_batches"):
             _at_least(label, getattr(self, label), 1)
         if self.log_every is not None and self.log_every > MAX_LOG_EVERY:
             raise ConfigError(
@@ -113,6 +126,7 @@ class TrainConfig:
             raise ConfigError(f"--weight-decay must be from 0 to 1, got {self.weight_decay}")
         if self.steps is not None and self.warmup is not None:
             check_warmup(self.warmup, self.steps)
+        self._check_update()
         self._check_outputs()
 
     def _check_kinds(self) -> None:
@@ -125,6 +139,24 @@ class TrainConfig:
                 many = field.name == "batch" and (callable(value) or hasattr(value, "__iter__"))
                 why = f": {ONE_BATCH}" if many else ""
                 raise ConfigError(f"{flag(field.name)} must be {wanted}, got {value!r}{why}")
+
+    def _check_update(self) -> None:
+        """What lies between the gradients and the next parameters (docs/optimizer.md)."""
+        clip, decay, share = self.clip_norm, self.ema_decay, self.final_share
+        if clip is not None and not 0.0 <= clip < math.inf:
+            raise ConfigError(f"--clip must be a finite number, 0 (off) or more, got {clip}")
+        if decay is not None and not 0.0 <= decay < 1.0:
+            raise ConfigError(f"--ema must be from 0 (off) to below 1, got {decay}")
+        if self.schedule is not None and self.schedule not in SCHEDULES:
+            names = ", ".join(SCHEDULES)
+            raise ConfigError(f"unknown --schedule {self.schedule!r}; there are {names}")
+        if share is not None and not 0.0 <= share <= 1.0:
+            raise ConfigError(f"--final-share must be from 0 to 1, got {share}")
+        if share is not None and self.schedule == "constant":
+            raise ConfigError(
+                f"--final-share {share} has no use with --schedule constant, which never falls; "
+                "leave one of them out"
+            )
 
     def _check_names(self) -> None:
         # Without a model it is the resumed run's, which is not known yet.
@@ -210,7 +242,7 @@ def _check_folder(label: str, path: Path, folder: Path) -> None:
 
 def flag(label: str) -> str:
     """The command-line spelling of a field."""
-    return "--" + {"learning_rate": "lr", "graph": "no_graph"}.get(label, label).replace("_", "-")
+    return "--" + _SPELLED.get(label, label).replace("_", "-")
 
 
 @contextmanager

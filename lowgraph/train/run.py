@@ -120,6 +120,10 @@ def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
         preset=plan.preset,
         params=trainer.parts.model.parameter_count,
         batch=plan.schedule.batch,
+        accumulate=plan.schedule.accumulate,
+        clip_norm=plan.schedule.clip_norm,
+        ema_decay=plan.schedule.ema_decay,
+        schedule=plan.schedule.schedule,
         context=plan.shape.context,
         seed=plan.schedule.seed,
         data=data.source,
@@ -139,7 +143,11 @@ def _conclude(result: Result, trainer: Trainer) -> None:
     report = trainer.parts.graph_step.report()
     result.steps = trainer.step
     result.losses = trainer.losses
+    result.grad_norms = trainer.norms
+    result.masked_elements = sum(trainer.masked)
+    result.masked_steps = sum(1 for count in trainer.masked if count)
     result.heldout = trainer.heldout
+    result.heldout_ema = trainer.heldout_ema
     result.interrupted = trainer.interrupted
     result.graph = "on" if report.captures else f"off: {report.why_no_graph}"
     for name in ("captures", "updates", "replays", "refusals", "launches_eager_step",
@@ -152,7 +160,8 @@ def _conclude(result: Result, trainer: Trainer) -> None:
     result.heldout_captures, result.heldout_replays = evaluated.captures, evaluated.replays
     if trainer.step_ms is not None:
         result.step_us = 1000 * trainer.step_ms
-        result.tokens_per_s = result.batch * result.context / trainer.step_ms * 1000
+        tokens = trainer.plan.schedule.windows * result.context
+        result.tokens_per_s = tokens / trainer.step_ms * 1000
     if trainer.warm_step_ms is not None:
         result.warm_step_us = 1000 * trainer.warm_step_ms
 

@@ -187,7 +187,8 @@ def test_a_precision_is_as_near_as_its_operands(make: Make) -> None:
     autocast = {name: p.grad.double().numpy() for name, p in module.named_parameters()}
 
     def distance(found: dict[str, Array]) -> float:
-        return float(sum(np.linalg.norm(found[n] - w) / np.linalg.norm(w) for n, w in double.items()))
+        far = (np.linalg.norm(found[n] - w) / np.linalg.norm(w) for n, w in double.items())
+        return float(sum(far))
 
     bf16, tf32 = (
         distance(make(config, 2, precision).gradients(*data)[1])

@@ -62,6 +62,19 @@ def test_every_gate_passes_for_nano(spec: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.both
+def test_the_flags_of_the_update_are_those_of_a_run(spec: str) -> None:
+    done = _verify(
+        "--device", spec, "--preset", "nano", "--steps", "2", "--clip", "1", "--ema", "0.9",
+        "--accumulate", "2", "--schedule", "constant",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "get a gradient and state (moment1, moment2, ema)" in done.stdout
+    refused = _verify("--accumulate", "0")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--accumulate must be at least 1, got 0" in refused.stderr
+
+
+@pytest.mark.both
 def test_a_failed_gate_is_exit_code_1_and_in_the_file(spec: str, tmp_path: Path) -> None:
     file = tmp_path / "gates.json"
     patch = "from lowgraph.optim import AdamW; AdamW.step = lambda *_: None"
