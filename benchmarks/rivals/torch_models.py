@@ -132,7 +132,26 @@ class Perception(nn.Module):
         return F.binary_cross_entropy_with_logits(self.o(h)[..., 0].float(), targets)
 
 
+class Mlp(nn.Module):
+    """Hidden layers with ReLU, and a head; rows come as windows of one."""
+
+    def __init__(self, shape: Mapping[str, int]) -> None:
+        super().__init__()
+        width = shape["width"]
+        inputs = [shape["features"], *[width] * (shape["layers"] - 1)]
+        self.l = nn.ModuleList(nn.Linear(size, width) for size in inputs)
+        self.o = nn.Linear(width, shape["classes"])
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy of targets [B, 1]."""
+        h = inputs[:, 0]
+        for layer in self.l:
+            h = F.relu(layer(h))
+        return F.cross_entropy(self.o(h).float(), targets[:, 0])
+
+
 MODELS: dict[str, Callable[[Mapping[str, Any]], nn.Module]] = {
     "charlm": CharLM,
     "mamba2": Perception,
+    "mlp": Mlp,
 }

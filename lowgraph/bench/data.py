@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lowgraph.bench.rows import ModelSize, Row
 from lowgraph.models import find_model, find_preset
 from lowgraph.ops.philox import batch_starts
+from lowgraph.train.classes import Classes, drawn_classes
 from lowgraph.train.data import Corpus
 from lowgraph.train.datasets import Dataset
 from lowgraph.train.plan import Plan, Schedule
@@ -61,8 +62,8 @@ def batches(plan: Plan, data: Any) -> tuple[Array, Array]:
         windows = [slice(int(s), int(s) + context) for s in starts]
         inputs.append([source[window] for window in windows])
         targets.append([labels[w.start + shift : w.stop + shift] for w in windows])
-    kind = np.int32 if text else np.float32
-    return np.array(inputs, kind), np.array(targets, kind)
+    label = np.float32 if data.kind == "series" else np.int32
+    return np.array(inputs, np.int32 if text else np.float32), np.array(targets, label)
 
 
 def write_arrays(plan: Plan, folder: Path) -> None:
@@ -92,4 +93,13 @@ def _series(plan: Plan) -> Series:
     return Series("random series", "normal numbers", digest, *parts)
 
 
-_MAKERS: dict[str, Callable[[Plan], Dataset]] = {"text": _text, "series": _series}
+def _classes(plan: Plan) -> Classes:
+    shape: Any = plan.shape
+    return drawn_classes(shape.features, shape.classes)
+
+
+_MAKERS: dict[str, Callable[[Plan], Dataset]] = {
+    "text": _text,
+    "series": _series,
+    "classes": _classes,
+}

@@ -83,12 +83,16 @@ ROWS: dict[str, Row] = {
     row.id: row
     for row in (
         Row("B0", "launch", "chain", "a chain of empty kernels", goal_us=3.0, counts=_LENGTHS),
+        _train("B1", "mlp", ModelSize("mlp", "bench"), "nano",
+               precision="tf32", optimizer="sgd", goal_us=80.0, rivals=_TORCH),
         _train("B2t", "charlm tiny", ModelSize("charlm", "tiny"), "nano",
                precision="bf16", goal_us=150.0, rivals=_TORCH + _JAX),
         _train("B2s", "charlm small", ModelSize("charlm", "small"), None,
                precision="bf16", goal_us=600.0, rivals=_TORCH + _JAX),
         _train("B3", "mamba2 perception", ModelSize("mamba2", "perception"), "nano",
                precision="tf32", goal_us=150.0, rivals=_TORCH),
+        _train("B6", "charlm gpt2", ModelSize("charlm", "gpt2"), None,
+               precision="bf16", rivals=_TORCH + _JAX),
         Row("B7", "tail", "update", "AdamW", counts={"cuda": (0,), "host": (100_000,)},
             rivals=_UPDATES),
         Row("B7e", "tail", "update", "AdamW and EMA", counts={"cuda": (0,), "host": (100_000,)},

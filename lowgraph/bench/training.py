@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from lowgraph import driver
@@ -21,7 +22,7 @@ _RING_SLOTS = 64
 
 def open_training(spec: Mapping[str, Any]) -> dict[str, StepArm]:
     """The arm of `spec`: warm, captured, with the losses of its first BATCHES steps."""
-    row = ROWS[spec["row"]]
+    row = replace(ROWS[spec["row"]], precision=spec["precision"])
     device = driver.open_device(spec["device"])
     plan = plan_of(row, row.sizes[device.kind])
     parts = _parts(device, plan)

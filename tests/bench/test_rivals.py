@@ -55,7 +55,7 @@ def facts(case: Case, who: str, started: list[ArmProcess]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["B2t", "B3", "B7", "B7e"])
+@pytest.mark.parametrize("name", ["B1", "B2t", "B3", "B7", "B7e"])
 def test_pytorch_agrees(name: str, tmp_path: Path, started: list[ArmProcess]) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is the rival")

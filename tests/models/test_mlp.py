@@ -47,9 +47,7 @@ class Rival(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, config: MlpConfig) -> None:
         super().__init__()
         widths = [config.features, *[config.width] * config.layers]
-        self.l = torch.nn.ModuleList(
-            torch.nn.Linear(a, b) for a, b in pairwise(widths)
-        )
+        self.l = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in pairwise(widths))
         self.o = torch.nn.Linear(config.width, config.classes)
 
     def forward(self, inputs: Any, targets: Any) -> Any:
