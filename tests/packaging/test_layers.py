@@ -13,7 +13,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernels", "memory", "blas"),
     ("capture", "ops", "interop"),
     ("models", "optim"),
-    ("train", "debug", "cli"),
+    ("train", "debug", "bench", "cli"),
 )
 # A package may import these neighbours of its own layer, for the reason given.
 NEIGHBOURS = {
@@ -23,6 +23,8 @@ NEIGHBOURS = {
     ("blas", "kernels"): "the host device's GEMM is one of the library's kernels",
     ("blas", "memory"): "the workspace is a slice of the pool",
     ("cli", "train"): "a command runs the trainer",
+    ("bench", "train"): "what is timed is the trainer's own step",
+    ("cli", "bench"): "a command runs the benchmark",
 }
 HIGHEST = len(LAYERS)
 
