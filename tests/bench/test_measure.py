@@ -137,7 +137,7 @@ def test_growth_is_found_where_it_is_linear() -> None:
     rows.append({**rows[0], "error": "failed", "host_us": 1e6})
     (fit,) = fits(rows)
     assert fit["what"] == "host_us"
-    assert (fit["fixed_us"], fit["us_per_node"]) == pytest.approx((3.0, 0.5))
-    assert fit["worst_us"] < 1e-6
+    assert (fit["fixed"], fit["per_node"]) == pytest.approx((3.0, 0.5))
+    assert fit["worst"] < 1e-6
     rows[1]["host_us"] += 10.0
-    assert fits(rows)[0]["worst_us"] > 1.0
+    assert fits(rows)[0]["worst"] > 1.0
