@@ -160,9 +160,7 @@ def test_a_view_has_the_same_bytes_and_life(device: Device) -> None:
     piece = pool.take("x", (3, 2))
     view = piece.viewed(np.int32)
     assert (view.address, view.shape, view.dtype) == (piece.address, (3, 2), np.int32)
-    with pytest.raises(
-        PoolError, match="4 bytes an element: it cannot be viewed as int64"
-    ):
+    with pytest.raises(PoolError, match="4 bytes an element: it cannot be viewed as int64"):
         piece.viewed(np.int64)
     pool.give_back(piece)
     assert not view.alive
