@@ -1,4 +1,4 @@
-// Products of bfloat16 tiles by tensor cores, and what feeds them: compute capability 8.0.
+// Products of bfloat16 and TF32 tiles by tensor cores, and what feeds them: compute capability 8.0.
 //
 // Each function has a portable twin of the same fragment layout (docs/kernels.md, "Twins"). All 32
 // lanes of a warp take part, together. With g = lane / 4 and t = lane % 4 a lane holds
@@ -7,9 +7,14 @@
 //   D [16,8]   d[0..3]: row g (0, 1) or g + 8 (2, 3); columns 2t, 2t+1
 // A register holds two neighbours, the first in its low half. Two D tiles beside each other,
 // packed, are an A tile: a product feeds the next one without leaving the registers.
+// Of TF32 numbers, one a register, a product takes half as many:
+//   A [16,8]   a[0..3]: row g, or g + 8 (odd registers); column t, or t + 4 (a[2], a[3])
+//   B [8,8]    low, high: row t, or t + 4; column g
 #pragma once
 
 #include <cuda_bf16.h>
+
+#include "common/approximate.cuh"  // power_of_two
 
 #define ALL_LANES 0xffffffffu
 
@@ -45,19 +50,6 @@ __device__ __forceinline__ float high_of(unsigned pair)
     return __uint_as_float(pair & 0xffff0000u);
 }
 
-// 2^x, within 2 units in the last place; results below 2^-126 are zero.
-__device__ __forceinline__ float power_of_two(float x)
-{
-#ifdef LOWGRAPH_HOST
-    float power = exp2f(x);
-    return power < 1.17549435e-38f ? 0.0f : power;
-#else
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-    return power;
-#endif
-}
-
 // d += a b. The products are exact; tensor cores cut the sum's low bits off where float rounds.
 __device__ __forceinline__ void multiply_add(
     float (&d)[4], const unsigned (&a)[4], unsigned low, unsigned high)
@@ -86,6 +78,48 @@ __device__ __forceinline__ void multiply_add(
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
+#endif
+}
+
+// Rounded to the 10 bits of fraction of TF32: to nearest, ties away from zero.
+__device__ __forceinline__ float rounded_tf32(float x)
+{
+#ifdef LOWGRAPH_HOST
+    bool finite = (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u;
+    return finite ? __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u) : x;
+#else
+    unsigned rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+    return __uint_as_float(rounded);
+#endif
+}
+
+// d += a b of rounded numbers, which are exact products again.
+__device__ __forceinline__ void multiply_add_tf32(
+    float (&d)[4], const float (&a)[4], float low, float high)
+{
+#ifdef LOWGRAPH_HOST
+    int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    for (int half = 0; half < 2; half++) {
+        float2 rows = make_float2(a[2 * half], a[2 * half + 1]);
+        unsigned long long both = *reinterpret_cast<unsigned long long*>(&rows);
+        for (int k = 0; k < 4; k++) {
+            unsigned long long from = __shfl_sync(ALL_LANES, both, 4 * g + k);
+            float2 left = *reinterpret_cast<float2*>(&from);
+            for (int j = 0; j < 2; j++) {
+                float right = __shfl_sync(ALL_LANES, half ? high : low, 4 * (2 * t + j) + k);
+                d[j] = fmaf(left.x, right, d[j]);
+                d[2 + j] = fmaf(left.y, right, d[2 + j]);
+            }
+        }
+    }
+#else
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
+          "r"(__float_as_uint(a[3])), "r"(__float_as_uint(low)), "r"(__float_as_uint(high)));
 #endif
 }
 

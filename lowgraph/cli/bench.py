@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lowgraph.train.arguments import non_empty_path
+from lowgraph.train.arguments_out import non_empty_path
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 

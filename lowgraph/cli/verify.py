@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import fields
 
-from lowgraph.train.arguments import add_data, add_model, add_optimizer, non_empty_path
+from lowgraph.train.arguments import add_data, add_model, add_optimizer
+from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.config import TrainConfig
 
 __all__ = ["SUMMARY", "add_arguments", "run"]

@@ -19,7 +19,7 @@ from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.linear import Linear
 from lowgraph.models.mamba2_config import MixerSizes
 from lowgraph.models.mamba2_parameters import MixerNames
-from lowgraph.ops.ssd import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.ops.ssd_tensors import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
 from lowgraph.precision import Precision
 
 __all__ = ["Mixed", "Mixer"]
@@ -71,7 +71,7 @@ class Mixer:
         self._parameters = parameters
         self._gradients = gradients
         self._conv = ops.CausalConv1d(library, sizes.conv)
-        self._ssd = ops.Ssd(library)
+        self._ssd = ops.Ssd(library, precision)
         self._norm = ops.GatedRmsNorm(library, precision=precision)
         self._operand = precision.operand
         self._rows = SsdRows(sizes.convolved, sizes.convolved, sizes.projected)

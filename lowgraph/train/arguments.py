@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS
 from lowgraph.ops.control import SCHEDULES
 from lowgraph.precision import Precision
+from lowgraph.train.arguments_out import add_looks, add_outputs, non_empty_path
 from lowgraph.train.config import DEFAULT_PRECISION, ONE_BATCH, TrainConfig
 
-__all__ = ["OneLineParser", "add_data", "add_model", "add_optimizer", "non_empty_path", "parse"]
+__all__ = ["OneLineParser", "add_data", "add_model", "add_optimizer", "parse"]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -31,13 +31,6 @@ def parse(arguments: Sequence[str] | None = None) -> TrainConfig:
     given = vars(parser.parse_args(arguments))
     given["graph"] = not given.pop("no_graph")
     return TrainConfig(**given)
-
-
-def non_empty_path(text: str) -> Path:
-    """A path; an empty text, which Path takes for the working folder, is a variable left unset."""
-    if not text:
-        raise argparse.ArgumentTypeError("the path is empty")
-    return Path(text)
 
 
 def add_model(group: argparse._ActionsContainer) -> None:
@@ -100,8 +93,8 @@ def _build() -> argparse.ArgumentParser:
     _add_run(parser.add_argument_group("the run"))
     add_optimizer(parser.add_argument_group("the optimizer (AdamW; of the mlp SGD)"))
     outputs = parser.add_argument_group("what comes out")
-    _add_outputs(outputs)
-    _add_looks(outputs)
+    add_outputs(outputs)
+    add_looks(outputs)
     return parser
 
 
@@ -188,76 +181,4 @@ def add_optimizer(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="micro-batches of a step, each of --batch windows; the step is that of one batch of "
         "N times as many (default: 1)",
-    )
-
-
-def _add_outputs(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--log-every",
-        type=int,
-        metavar="N",
-        help="steps between progress lines (default: a twentieth of the run)",
-    )
-    group.add_argument(
-        "--eval-every",
-        type=int,
-        default=0,
-        metavar="N",
-        help="steps between held-out evaluations (default: 0, at the end only)",
-    )
-    group.add_argument(
-        "--sample",
-        type=int,
-        default=0,
-        metavar="N",
-        help="bytes that a model of text generates at the end (default: 0)",
-    )
-    group.add_argument(
-        "--temperature",
-        type=float,
-        default=0.8,
-        metavar="T",
-        help="divides the sample's logits (default: 0.8)",
-    )
-    group.add_argument(
-        "--json", type=non_empty_path, metavar="F", help="write all figures to this file"
-    )
-    group.add_argument(
-        "--plot",
-        type=non_empty_path,
-        metavar="F.png",
-        help="draw train and held-out loss to this file",
-    )
-    group.add_argument(
-        "--checkpoint",
-        type=non_empty_path,
-        metavar="DIR",
-        help="write a checkpoint to this folder at the end; the one before is kept",
-    )
-    group.add_argument(
-        "--checkpoint-every",
-        type=int,
-        default=0,
-        metavar="N",
-        help="and every N steps on the way (default: 0, at the end only)",
-    )
-    group.add_argument(
-        "--export",
-        type=non_empty_path,
-        metavar="DIR",
-        help="write the weights to this new folder at the end, as transformers reads them",
-    )
-
-
-def _add_looks(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--log",
-        type=non_empty_path,
-        metavar="F.csv|DIR",
-        help="add the figures of each progress line to a CSV file, or to a folder of TensorBoard's",
-    )
-    group.add_argument(
-        "--timers",
-        action="store_true",
-        help="time the stages of the step on the device, in the graph too; waits once a line",
     )

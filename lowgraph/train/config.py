@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from lowgraph.models import huggingface
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 from lowgraph.ops.control import SCHEDULES
 from lowgraph.precision import Precision
+from lowgraph.train.checks import above_zero, at_least, check_folder, flag, naming
 
 __all__ = [
     "DEFAULT_PRECISION",
@@ -21,14 +20,10 @@ __all__ = [
     "ONE_BATCH",
     "TrainConfig",
     "check_warmup",
-    "flag",
-    "naming",
 ]
 
 DEFAULT_PRECISION = str(Precision.FP32)
 MAX_LOG_EVERY = 1_000_000
-_FLOAT32_MAX = 3.4e38
-_SPELLED = {"learning_rate": "lr", "clip_norm": "clip", "ema_decay": "ema", "graph": "no_graph"}
 ONE_BATCH = (
     "a graph is recorded for one number of rows, and every step uploads as many; give one number, "
     "and pad what is shorter"
@@ -113,16 +108,16 @@ class TrainConfig:
         self._check_kinds()
         self._check_names()
         for label in ("steps", "batch", "accumulate", "log_every", "heldout_batches"):
-            _at_least(label, getattr(self, label), 1)
+            at_least(label, getattr(self, label), 1)
         if self.log_every is not None and self.log_every > MAX_LOG_EVERY:
             raise ConfigError(
                 f"--log-every must be at most {MAX_LOG_EVERY}, got {self.log_every}: the losses of "
                 "the steps between two readings wait in pinned memory"
             )
         for label in ("warmup", "eval_every", "sample", "seed", "checkpoint_every"):
-            _at_least(label, getattr(self, label), 0)
+            at_least(label, getattr(self, label), 0)
         for label in ("learning_rate", "temperature"):
-            _above_zero(label, getattr(self, label))
+            above_zero(label, getattr(self, label))
         if self.weight_decay is not None and not 0.0 <= self.weight_decay <= 1.0:
             raise ConfigError(f"--weight-decay must be from 0 to 1, got {self.weight_decay}")
         if self.steps is not None and self.warmup is not None:
@@ -203,11 +198,11 @@ class TrainConfig:
             if path is not None:
                 if os.path.isdir(path):
                     raise ConfigError(f"{flag(label)} {path} is a folder; give a file name")
-                _check_folder(label, path, path.absolute().parent)
+                check_folder(label, path, path.absolute().parent)
         if self.checkpoint is not None:
             folder = self.checkpoint.absolute()
             nearest = next(part for part in (folder, *folder.parents) if os.path.exists(part))
-            _check_folder("checkpoint", self.checkpoint, nearest)
+            check_folder("checkpoint", self.checkpoint, nearest)
         elif self.checkpoint_every:
             raise ConfigError(
                 f"--checkpoint-every {self.checkpoint_every} has nowhere to write; give "
@@ -231,30 +226,6 @@ class TrainConfig:
                 )
 
 
-def _check_folder(label: str, path: Path, folder: Path) -> None:
-    """Refuse an output whose folder is not there, is a file, or may not be written."""
-    # os.path's questions answer False where Path's raise: below a folder that may not be entered.
-    if not os.path.isdir(folder):
-        state = "is not a folder" if os.path.exists(folder) else "is not there"
-        raise ConfigError(f"{flag(label)} {path}: {folder} {state}")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{flag(label)} {path}: {folder} may not be written")
-
-
-def flag(label: str) -> str:
-    """The command-line spelling of a field."""
-    return "--" + _SPELLED.get(label, label).replace("_", "-")
-
-
-@contextmanager
-def naming(label: str) -> Iterator[None]:
-    """Put a flag before what a ConfigError says of the path that it names."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{flag(label)} {error}") from error
-
-
 def check_warmup(warmup: int, steps: int) -> None:
     """Raise ConfigError for a warm-up that the run never leaves."""
     if warmup > steps:
@@ -264,15 +235,3 @@ def check_warmup(warmup: int, steps: int) -> None:
 def _is_cuda_index(device: str) -> bool:
     kind, _, index = device.partition(":")
     return kind == "cuda" and index.isdecimal()
-
-
-def _at_least(label: str, value: int | None, low: int) -> None:
-    if value is not None and value < low:
-        raise ConfigError(f"{flag(label)} must be at least {low}, got {value}")
-
-
-def _above_zero(label: str, value: float | None) -> None:
-    if value is not None and not (value > 0.0 and math.isfinite(value)):
-        raise ConfigError(f"{flag(label)} must be a finite number above 0, got {value}")
-    if value is not None and value > _FLOAT32_MAX:
-        raise ConfigError(f"{flag(label)} must be at most {_FLOAT32_MAX} (float32), got {value}")

@@ -20,7 +20,7 @@ from lowgraph.train.series import Series
 from lowgraph.train.series_feed import ClassFeed, SeriesFeed
 from lowgraph.train.series_files import read_series_file
 
-__all__ = ["Dataset", "check_data", "has_a_size", "make_feeds", "plan_for", "read_data"]
+__all__ = ["Dataset", "check_data", "early_plan", "make_feeds", "plan_for", "read_data"]
 
 
 class Dataset(Protocol):
@@ -91,9 +91,16 @@ def plan_for(
     return plan, fitted
 
 
-def has_a_size(config: TrainConfig, begun: Plan | None = None) -> bool:
-    """Whether the run's size is known before its device is: else the default is the device's."""
-    return config.preset is not None or begun is not None or config.device_kind is not None
+def early_plan(
+    config: TrainConfig, data: Dataset, begun: Plan | None = None
+) -> tuple[Plan, Dataset] | None:
+    """`plan_for` before there is a device, to refuse what cannot be before it is opened, or built.
+
+    None where the default size is that of a device that is not known yet.
+    """
+    if config.preset is None and begun is None and config.device_kind is None:
+        return None
+    return plan_for(config, config.device_kind or "", data, begun)
 
 
 def check_data(plan: Plan, data: Dataset) -> None:

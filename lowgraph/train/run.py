@@ -13,8 +13,9 @@ from lowgraph.models import huggingface
 from lowgraph.precision import Precision
 from lowgraph.train import plot
 from lowgraph.train.checkpoint import Checkpoint
-from lowgraph.train.config import TrainConfig, naming
-from lowgraph.train.datasets import Dataset, has_a_size, plan_for, read_data
+from lowgraph.train.checks import naming
+from lowgraph.train.config import TrainConfig
+from lowgraph.train.datasets import Dataset, early_plan, plan_for, read_data
 from lowgraph.train.logs import RunLog, open_log
 from lowgraph.train.loop import Trainer, check_resume
 from lowgraph.train.plan import make_plan, model_of
@@ -58,11 +59,9 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         make_plan(config, "", begun)  # says what differs, before data are read for another model
         config.check_model(begun.model)
     data = read_data(model_of(config, begun), config.data)
-    if has_a_size(config, begun):
-        # Refuse before the device is opened, or even built.
-        early, fitted = plan_for(config, config.device_kind or "", data, begun)
-        if resume is not None:
-            check_resume(resume, config, early, fitted)
+    early = early_plan(config, data, begun)
+    if resume is not None and early is not None:
+        check_resume(resume, config, *early)
     prepare_outputs(config, notes.append)
     with nullcontext() if config.log is None else open_log(config.log) as log:
         result = _run(config, say, notes, resume, data, log)

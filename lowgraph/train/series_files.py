@@ -115,7 +115,9 @@ def _read_csv(path: Path, content: bytes) -> Table:
     lines = [line for line, _ in rows[1:]]
     for line, row in rows[1:]:
         if len(row) != len(names):
-            raise refused(path, f"line {line} has {len(row)} columns, the header {len(names)}")
+            raise refused(
+                path, f"line {line} has {counted(len(row), 'column')}, the header {len(names)}"
+            )
     cells = [row for _, row in rows[1:]]
     try:
         values = np.array(cells, dtype=np.float64)

@@ -13,7 +13,7 @@ from lowgraph.driver import gate
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.ops.grad_norm import new_stats, stats_bytes
 from lowgraph.ops.random_state import Draws
-from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.ops.ssd_tensors import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
 from tests.support.rig import Rig
 
 B, T, C, V, HEADS = 2, 5, 8, 7, 2

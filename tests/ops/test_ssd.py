@@ -7,7 +7,7 @@ import pytest
 
 from lowgraph.errors import ConfigError
 from lowgraph.ops import Ssd
-from lowgraph.ops.ssd import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.ops.ssd_tensors import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
 from tests.ops import twins_mamba as twins
 from tests.ops.compare import (
     ROUNDOFF,

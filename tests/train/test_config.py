@@ -11,7 +11,8 @@ import pytest
 from lowgraph.errors import ConfigError
 from lowgraph.ops.control import read_control
 from lowgraph.train import arguments
-from lowgraph.train.config import ONE_BATCH, TrainConfig, flag
+from lowgraph.train.checks import flag
+from lowgraph.train.config import ONE_BATCH, TrainConfig
 from lowgraph.train.plan import make_plan
 
 

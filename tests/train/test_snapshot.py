@@ -14,7 +14,8 @@ from lowgraph.errors import ConfigError
 from lowgraph.models.presets import CharLMConfig
 from lowgraph.models.registry import MODELS
 from lowgraph.train import checkpoint
-from lowgraph.train.config import TrainConfig, flag
+from lowgraph.train.checks import flag
+from lowgraph.train.config import TrainConfig
 from lowgraph.train.plan import Plan, Schedule, make_plan
 from lowgraph.train.snapshot import MAY_CHANGE, refuse_changes, snapshot
 from tests.train.runs import filled_checkpoint
