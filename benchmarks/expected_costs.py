@@ -24,14 +24,14 @@ TABLE = ROOT / "benchmarks" / "expected_costs.json"
 TOO_LARGE = {("charlm", "gpt2")}  # 10 GB of memory that the host device would fill
 
 
-def presets() -> list[tuple[str, str]]:
-    """Every preset of every model that is counted."""
+def cases() -> list[tuple[str, str, str]]:
+    """Model, preset and precision of every step that is counted; TF32 launches as float32 does."""
     known = [(model, preset) for model, entry in MODELS.items() for preset in entry.presets]
-    return [case for case in known if case not in TOO_LARGE]
+    return [(*case, kind) for case in known if case not in TOO_LARGE for kind in ("fp32", "bf16")]
 
 
 def expected() -> dict[str, Any]:
-    """The committed table: costs by "model preset"."""
+    """The committed table: costs by "model preset precision"."""
     found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
     return found
 
@@ -46,7 +46,7 @@ def differences(was: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 def counted(device: Device) -> dict[str, Any]:
     """The table as it is now."""
-    return {f"{model} {preset}": costs_of(device, model, preset) for model, preset in presets()}
+    return {" ".join(case): costs_of(device, *case) for case in cases()}
 
 
 def main() -> int:

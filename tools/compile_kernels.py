@@ -22,7 +22,7 @@ from lowgraph.kernels import signature, source
 # Files that take defines, with those to try: head sizes of the presets, widths, types.
 _TYPES = ({"act_t": "float"}, {"act_t": "__nv_bfloat16"})
 DEFINES = {
-    "attention.cu": [{"HEAD_SIZE": size, **kind} for size in ("16", "32", "64") for kind in _TYPES],
+    "attention.cu": [{"HEAD_SIZE": size, **kind} for size in ("16", "32") for kind in _TYPES],
     "attention_mma.cu": [{"HEAD_SIZE": size} for size in ("16", "32", "64", "128")],
     "gemm_mma.cu": [
         {"TILE_M": rows, "TILE_N": columns}

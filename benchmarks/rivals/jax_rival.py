@@ -1,4 +1,7 @@
-"""JAX's arm of the language model, driven over pipes: one jitted step with donated arguments."""
+"""JAX's arm of the language model, driven over pipes: one jitted step with donated arguments.
+
+Modes: what attends, `xla` or `cudnn`; the latter takes 16-bit types on a GPU, and says so if not.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,9 @@ def open_arm(spec: Mapping[str, Any]) -> dict[str, JaxArm]:
                for x, y in zip(data["inputs"], data["targets"], strict=True)]  # fmt: skip
     optimizer = optax.adamw(spec["learning_rate"], b1=spec["beta1"], b2=spec["beta2"],
                             eps=spec["epsilon"], weight_decay=0.0)  # fmt: skip
-    loss_of = functools.partial(_loss, shape=spec["shape"], bf16=spec["precision"] == "bf16")
+    loss_of = functools.partial(
+        _loss, shape=spec["shape"], bf16=spec["precision"] == "bf16", attention=spec["mode"]
+    )
 
     def step(state: Any, tokens: Any, targets: Any) -> Any:
         parameters, moments = state
@@ -102,12 +107,14 @@ def open_arm(spec: Mapping[str, Any]) -> dict[str, JaxArm]:
         "losses": losses, "precision": spec["precision"],
         "params": sum(value.size for value in weights.values()),
         "includes": f"jax {importlib.metadata.version('jax')} on {kind}: one jitted step with "
-        f"donated state, jax.nn.dot_product_attention, optax.adamw; {spec['precision']}",
+        f"donated state, dot_product_attention by {spec['mode']}, optax.adamw; {spec['precision']}",
     }  # fmt: skip
     return {spec["who"]: arm}
 
 
-def _loss(w: Tensors, tokens: Any, targets: Any, *, shape: Mapping[str, int], bf16: bool) -> Any:
+def _loss(
+    w: Tensors, tokens: Any, targets: Any, *, shape: Mapping[str, int], bf16: bool, attention: str
+) -> Any:
     """Mean cross-entropy; linear weights are [out, in], as PyTorch keeps them."""
     import jax
     import jax.numpy as jnp
@@ -132,7 +139,9 @@ def _loss(w: Tensors, tokens: Any, targets: Any, *, shape: Mapping[str, int], bf
         query, key, value = (
             part.reshape(*part.shape[:2], heads, -1) for part in jnp.split(packed, 3, axis=-1)
         )
-        mixed = jax.nn.dot_product_attention(query, key, value, is_causal=True)
+        mixed = jax.nn.dot_product_attention(
+            query, key, value, is_causal=True, implementation=attention
+        )
         x = x + linear(mixed.reshape(*x.shape[:2], -1), f"{name}.o")
         hidden = jax.nn.gelu(linear(norm(x, f"{name}.l2"), f"{name}.f1"), approximate=True)
         x = x + linear(hidden, f"{name}.f2")

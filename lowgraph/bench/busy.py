@@ -27,6 +27,9 @@ def traced(step: Callable[[], object], wait: Callable[[], object], steps: int) -
         return {"busy_us": None, "why": "tracing needs a PyTorch with CUDA"}
     cuda.init()
     wait()
+    with profile(activities=[ProfilerActivity.CUDA]):  # the first one is still setting itself up
+        step()
+        wait()
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _ in range(steps):
             step()

@@ -23,7 +23,7 @@ from lowgraph import driver
 from lowgraph.bench.data import dataset
 from lowgraph.driver import Device
 from lowgraph.kernels import Kernel, Library
-from lowgraph.models import find_model, find_preset
+from lowgraph.models import find_preset
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import Plan, Schedule
 
@@ -76,12 +76,11 @@ class _CountedParts(Parts):
     library_class = _CountingLibrary
 
 
-def costs_of(device: Device, model: str, preset: str) -> Mapping[str, Any]:
-    """The costs of a training step of that model and preset; see the module."""
+def costs_of(device: Device, model: str, preset: str, precision: str) -> Mapping[str, Any]:
+    """The costs of a training step of that model, preset and precision; see the module."""
     chosen = find_preset(model, preset)
-    find_model(model)
     schedule = Schedule(steps=10, warmup=0, learning_rate=1e-3, batch=chosen.batch)
-    plan = Plan(model, preset, chosen.model, schedule, log_every=1)
+    plan = Plan(model, preset, chosen.model, schedule, 1, precision)
     parts = _CountedParts(device, plan, dataset(plan), graph=False, ring_slots=4)
     try:
         return _recorded(parts)

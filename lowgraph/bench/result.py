@@ -17,8 +17,9 @@ __all__ = ["Row", "fits", "rows_of"]
 Row = dict[str, Any]
 
 _KEPT = ("nodes", "includes", "memory_bytes", "capture_us", "instantiate_us", "upload_us",
-         "update_us", "update_refused", "params", "precision", "losses")  # fmt: skip
-_FITTED = ("host_us", "wall_us", "capture_us", "instantiate_us", "upload_us", "update_us")
+         "update_us", "update_refused", "graph_bytes", "params", "precision", "losses")  # fmt: skip
+_FITTED = ("host_us", "wall_us", "capture_us", "instantiate_us", "upload_us", "update_us",
+           "graph_bytes")  # fmt: skip
 
 
 def rows_of(case: Case, found: Sequence[Measured]) -> list[Row]:
@@ -43,9 +44,9 @@ def rows_of(case: Case, found: Sequence[Measured]) -> list[Row]:
 
 
 def fits(rows: Sequence[Row]) -> list[Row]:
-    """Least squares of each cost of a chain against its kernels: us = fixed_us + us_per_node * N.
+    """Least squares of each cost of a chain against its kernels: cost = fixed + per_node * N.
 
-    worst_us: the largest distance of a figure from its line.
+    In microseconds, or bytes for `graph_bytes`. worst: the largest distance from the line.
     """
     chains: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -60,9 +61,8 @@ def fits(rows: Sequence[Row]) -> list[Row]:
             sizes, costs = np.array(pairs, np.float64).T
             slope, fixed = np.polyfit(sizes, costs, 1)
             worst = float(np.abs(fixed + slope * sizes - costs).max())
-            found.append({"id": name, "who": who, "what": what, "points": len(pairs),
-                          "fixed_us": float(fixed), "us_per_node": float(slope),
-                          "worst_us": worst})  # fmt: skip
+            line = {"fixed": float(fixed), "per_node": float(slope), "worst": worst}
+            found.append({"id": name, "who": who, "what": what, "points": len(pairs), **line})
     return found
 
 

@@ -64,7 +64,10 @@ _TORCH = (
     Rival("torch.compile reduce-overhead", "torch_rival.py", "reduce-overhead"),
     Rival("torch GX", "torch_rival.py", "gx"),
 )
-_JAX = (Rival("jax.jit", "jax_rival.py", "jit"),)
+_JAX = (
+    Rival("jax.jit", "jax_rival.py", "xla"),
+    Rival("jax.jit with cuDNN attention", "jax_rival.py", "cudnn"),
+)
 _UPDATES = (
     Rival("torch eager", "torch_rival.py", "eager"),
     Rival("torch GX", "torch_rival.py", "gx"),

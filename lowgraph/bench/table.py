@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["text"]
 
-_HEAD = ("who", "us", "min", "max", "host us", "wall us", "nodes", "idle", "MiB", "correct")
+_HEAD = ("who", "us", "min", "max", "host us", "wall us", "nodes", "ops", "idle", "MiB", "correct")
 
 
 def text(rows: Sequence[dict[str, Any]], fits: Sequence[dict[str, Any]]) -> str:
@@ -21,12 +21,16 @@ def text(rows: Sequence[dict[str, Any]], fits: Sequence[dict[str, Any]]) -> str:
         lines += [line for row in group for line in _notes(row)]
     if fits:
         lines += ["", "growth with the number of kernels N, by least squares:"]
-        lines += [
-            f"  {fit['who']}, {fit['what']}: {fit['fixed_us']:.2f} + {fit['us_per_node']:.5f} N us"
-            f" (worst point {fit['worst_us']:.1f} us off)"
-            for fit in fits
-        ]
+        lines += [_growth(fit) for fit in fits]
     return "\n".join(lines[1:])
+
+
+def _growth(fit: dict[str, Any]) -> str:
+    unit = "bytes" if fit["what"].endswith("bytes") else "us"
+    return (
+        f"  {fit['who']}, {fit['what']}: {fit['fixed']:.2f} + {fit['per_node']:.5f} N {unit}"
+        f" (worst point {fit['worst']:.1f} off)"
+    )
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -36,6 +40,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         row["who"],
         *(_number(row[key]) for key in ("us_median", "us_min", "us_max", "host_us", "wall_us")),
         _number(row.get("nodes"), 0),
+        _number(row.get("device_ops"), 0),
         "-" if idle is None else f"{idle:.0%}",
         "-" if memory is None else f"{memory / 2**20:.1f}",
         {True: "yes", False: "NO", None: "-"}[row["correct"]],

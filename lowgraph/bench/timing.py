@@ -59,14 +59,15 @@ class StepArm:
             driver.event.destroy(event)
 
 
-def graph_costs(graph: CapturedGraph) -> dict[str, float]:
+def graph_costs(graph: CapturedGraph) -> dict[str, Any]:
     """Microseconds to instantiate, upload and update an executable of this graph's recording.
 
-    A second executable is made for it; the live one is not touched. Upload includes the wait.
+    And graph_bytes, the device memory that it took. A second executable is made for it; the live
+    one is not touched. Upload includes the wait. A refused update has no time, but a reason.
     """
     handles = graph._handles  # the recorded graph has no public name: nobody else may want it
     assert handles is not None, "a live graph has handles"
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
 
     def timed(name: str, act: Callable[[], Any]) -> Any:
         begin = time.perf_counter()
@@ -79,12 +80,13 @@ def graph_costs(graph: CapturedGraph) -> dict[str, float]:
         driver.stream.synchronize(graph.stream)
 
     driver.stream.synchronize(graph.stream)
+    free = driver.memory.info()[0]
     made = timed("instantiate_us", lambda: driver.graph.instantiate(handles.graph))
     timed("upload_us", upload)
+    found["graph_bytes"] = free - driver.memory.info()[0]
     result = timed("update_us", lambda: driver.graph.update(made, handles.graph))
     driver.graph.exec_destroy(made)
     if not result.ok:
-        del found["update_us"]  # a refusal's time is not an update's
-        found_reason: Any = result.reason
-        return {**found, "update_refused": found_reason}
+        del found["update_us"]
+        found["update_refused"] = result.reason
     return found

@@ -76,6 +76,8 @@ def read_table(path: Path) -> tuple[Table, int, str]:
 
 def split_table(table: Table, label: int) -> tuple[Rows, Rows]:
     """`split_series` of a table whose labels are checked. Raises ConfigError, naming a column."""
+    if len(table.values) < 2:
+        raise refused(table.path, "has 1 row, which cannot be split")
     labels = table.values[:, label]
     try:
         train, heldout = split_series(np.delete(table.values, label, axis=1), labels)
@@ -162,12 +164,10 @@ def _check_count(path: Path, columns: int) -> None:
 
 
 def _check_values(table: Table) -> None:
-    """Refuse a number that is not finite, and a single row."""
+    """Refuse a number that is not finite."""
     for row, column in np.argwhere(~np.isfinite(table.values))[:1]:
         value = table.values[row, column]
         raise refused(table.path, f"{table.place(row, column)} is {value}, no finite number")
-    if len(table.values) < 2:
-        raise refused(table.path, "has 1 row, which cannot be split")
 
 
 def _first_that_is_no_number(table: Table, cells: list[list[str]]) -> ConfigError:

@@ -33,18 +33,17 @@ table = _table()
 
 
 def test_the_table_has_every_preset() -> None:
-    wanted = {f"{model} {preset}" for model, entry in MODELS.items() for preset in entry.presets}
-    left_out = {f"{model} {preset}" for model, preset in table.TOO_LARGE}
-    assert table.expected().keys() == wanted - left_out
+    known = {(model, preset) for model, entry in MODELS.items() for preset in entry.presets}
+    counted = {tuple(case.split()[:2]) for case in table.expected()}
+    assert counted == known - table.TOO_LARGE
+    assert list(table.expected()) == [" ".join(case) for case in table.cases()]
 
 
-@pytest.mark.parametrize(("model", "preset"), table.presets())
-def test_a_step_costs_what_the_table_says(device: Device, model: str, preset: str) -> None:
-    lines = table.differences(
-        table.expected()[f"{model} {preset}"], costs_of(device, model, preset)
-    )
+@pytest.mark.parametrize("case", table.cases(), ids=" ".join)
+def test_a_step_costs_what_the_table_says(device: Device, case: tuple[str, str, str]) -> None:
+    lines = table.differences(table.expected()[" ".join(case)], costs_of(device, *case))
     assert not lines, (
-        f"a step of {model} {preset} costs other than before: {'; '.join(lines)}. If that is "
+        f"a step of {' '.join(case)} costs other than before: {'; '.join(lines)}. If that is "
         "meant, rewrite the table with `python benchmarks/expected_costs.py --write` and say why "
         "in the commit"
     )
@@ -63,7 +62,7 @@ def test_the_count_is_that_of_a_real_step(device: Device) -> None:
         taken = report.window.bytes
     finally:
         parts.close()
-    found = costs_of(device, "mamba2", "nano")
+    found = costs_of(device, "mamba2", "nano", "fp32")
     assert found["nodes"] == report.nodes
     assert found["launches"] == report.launches_eager_step == sum(found["kernels"].values())
     # Every slice of the step is written and read at least once, the parameters and moments too.
@@ -71,7 +70,7 @@ def test_the_count_is_that_of_a_real_step(device: Device) -> None:
 
 
 def test_a_changed_figure_is_named_with_both_values() -> None:
-    was = table.expected()["charlm nano"]
+    was = table.expected()["charlm nano fp32"]
     now = copy.deepcopy(was)
     assert table.differences(was, now) == []
     now["nodes"] += 1

@@ -6,10 +6,11 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from lowgraph.bench import measure as measure_module
 from lowgraph.bench import table
 from lowgraph.bench.agreement import LATER, agree, tolerance
 from lowgraph.bench.busy import busy_time
@@ -67,6 +68,31 @@ def test_a_rivals_failures_are_its_rows(tmp_path: Path) -> None:
     assert never["us_median"] is None
     text = table.text([ours, bare, later, never], [])
     assert "never: failed: " in text
+
+
+class FakeProcess:
+    """Answers at once, and notes who was asked for a burst of the wall's kind."""
+
+    asked: ClassVar[list[str]] = []
+
+    def ask(self, timeout: float, **request: Any) -> Any:
+        if request["do"] == "open":
+            return {request["spec"]["who"]: {}}
+        if request["do"] == "burst" and request["steps"] == 400:
+            self.asked.append(request["who"])
+        return {"wall_us": 100.0, "host_us": 1.0, "busy_us": None}
+
+    def close(self) -> None:
+        self.asked.append("closed")
+
+
+def test_arms_take_turns_and_each_begins_in_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure_module, "start", lambda *given: FakeProcess())
+    case = case_for()
+    case = replace(case, row=replace(case.row, rivals=case.row.rivals[:2]))
+    measure(case, Path(), with_rivals=True, rounds=3, burst_ms=40.0, say=lambda text: None)
+    a, b, c = "lowgraph", *(rival.who for rival in case.row.rivals)
+    assert FakeProcess.asked == [a, b, c, b, c, a, c, a, b] + ["closed"] * 3
 
 
 def test_medians_and_goal_are_of_the_wall() -> None:
@@ -137,7 +163,7 @@ def test_growth_is_found_where_it_is_linear() -> None:
     rows.append({**rows[0], "error": "failed", "host_us": 1e6})
     (fit,) = fits(rows)
     assert fit["what"] == "host_us"
-    assert (fit["fixed_us"], fit["us_per_node"]) == pytest.approx((3.0, 0.5))
-    assert fit["worst_us"] < 1e-6
+    assert (fit["fixed"], fit["per_node"]) == pytest.approx((3.0, 0.5))
+    assert fit["worst"] < 1e-6
     rows[1]["host_us"] += 10.0
-    assert fits(rows)[0]["worst_us"] > 1.0
+    assert fits(rows)[0]["worst"] > 1.0
