@@ -36,7 +36,16 @@ DEFINES = {
     ],
     **{
         f"{name}.cu": list(_TYPES)
-        for name in ("bias", "cast", "cross_entropy", "gelu", "layernorm")
+        for name in (
+            "bias",
+            "cast",
+            "cross_entropy",
+            "gated_norm",
+            "gated_update",
+            "gelu",
+            "layernorm",
+            "rms_norm",
+        )
     },
 }
 

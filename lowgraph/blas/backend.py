@@ -6,13 +6,22 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from lowgraph.blas.epilogue import Epilogue
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
 from lowgraph.precision import BFLOAT16, Precision
 
-__all__ = ["Backend", "Product"]
+__all__ = ["Backend", "Product", "Tensor"]
 
 _FLOAT32 = np.dtype(np.float32)
+
+
+class Tensor(NamedTuple):
+    """What a call takes: its name there, shape and dtype."""
+
+    role: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 class Product(NamedTuple):
@@ -54,6 +63,16 @@ class Product(NamedTuple):
         flags = bool(trans_a), bool(trans_b), bool(accumulate)
         return Product(int(m), int(n), int(k), *flags, Precision(precision), bool(narrow))
 
+    def tensors(self) -> list[Tensor]:
+        """What a call of it takes, in order."""
+        m, n, k = self[:3]
+        operand = self.precision.operand
+        return [
+            Tensor("out", (m * n,), self.out_dtype),
+            Tensor("a", (m * k,), operand),
+            Tensor("b", (k * n,), operand),
+        ]
+
     @property
     def out_dtype(self) -> np.dtype[Any]:
         """The dtype of out; `precision.operand` is that of a and b."""
@@ -85,11 +104,27 @@ class Backend(Protocol):
 
     title: str
 
-    def plan(self, product: Product, workspace_bytes: int) -> Any:
-        """Choose how to run a product; outside windows."""
+    def plan(
+        self, product: Product, workspace_bytes: int, epilogue: Epilogue = Epilogue.NONE
+    ) -> Any:
+        """Choose how to run a product and its epilogue; outside windows."""
 
-    def run(self, plan: Any, stream: int, workspace: Slice, out: Any, a: Any, b: Any) -> None:
-        """Enqueue the product on `stream`."""
+    def run(
+        self,
+        plan: Any,
+        stream: int,
+        workspace: Slice,
+        out: Any,
+        a: Any,
+        b: Any,
+        extras: tuple[Any, ...] = (),
+        before: Any = None,
+    ) -> None:
+        """Enqueue the product on `stream`.
+
+        extras: what the epilogue uses beside. before: what is added to, with accumulate, in place
+        of what `out` holds; as large as out.
+        """
 
     def describe(self, plan: Any) -> str:
         """How the product is run, in one line."""

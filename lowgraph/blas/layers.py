@@ -1,0 +1,74 @@
+"""Linear layers over a backend: the steps of each, planned once by the routes it is given."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+from lowgraph.blas import route_library, route_own, route_separate
+from lowgraph.blas.backend import Backend
+from lowgraph.blas.layer import Layer
+from lowgraph.blas.routes import Chooser, Route
+from lowgraph.blas.steps import Maker, Step
+from lowgraph.errors import ConfigError
+from lowgraph.kernels import Library
+from lowgraph.memory import Slice
+
+__all__ = ["LayerPlan", "Layers"]
+
+_FIRST = {Route.LIBRARY: route_library.first, Route.SEPARATE: route_separate.first}
+_WEIGHT = {Route.LIBRARY: route_library.weight, Route.SEPARATE: route_separate.weight}
+
+
+class LayerPlan(NamedTuple):
+    """What a call runs, in order; `made` frees what it holds."""
+
+    steps: tuple[Step, ...]
+    text: str
+    made: ExitStack
+
+
+class Layers:
+    """Plans of layers, by the routes that `choose` gives them."""
+
+    def __init__(self, backend: Backend, name: str, library: Library, choose: Chooser) -> None:
+        """name: the backend's, as `choose` knows it."""
+        self._backend = backend
+        self._name = name
+        self._library = library
+        self._choose = choose
+
+    def plan(self, layer: Layer, workspace_bytes: int) -> LayerPlan:
+        """Load the kernels and plan the products; outside windows.
+
+        Raises ConfigError where the route does not take the layer, LibraryError where cublasLt does
+        not.
+        """
+        first, weight = self._choose(layer, self._name)
+        with ExitStack() as made:
+            maker = Maker(self._backend, self._library, layer, workspace_bytes, made)
+            text = first.value
+            if not layer.form.is_backward:
+                make = route_own.whole if first is Route.OWN else _FIRST[first]
+                steps = [make(maker)]
+            elif first is weight is Route.OWN:
+                steps = [route_own.whole(maker)]
+            elif Route.OWN in (first, weight):
+                raise ConfigError("routes: OWN computes both gradients at once, or none")
+            else:
+                steps = [_FIRST[first](maker), _WEIGHT[weight](maker)]
+                text = f"dx {first.value}, dweight {weight.value}"
+            return LayerPlan(tuple(steps), "; ".join([text, *maker.texts]), made.pop_all())
+
+    def run(self, plan: LayerPlan, stream: int, workspace: Slice, *tensors: Any) -> None:
+        """Enqueue a call on `stream`."""
+        for step in plan.steps:
+            step(stream, workspace, tensors)
+
+    def describe(self, plan: LayerPlan) -> str:
+        """Its routes, and how its products are run."""
+        return plan.text
+
+    def drop(self, plan: LayerPlan) -> None:
+        """Free what the plan holds; it is not run again."""
+        plan.made.close()
