@@ -152,6 +152,7 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
     rms, update, gates = ops.RmsNorm(lib), ops.GatedUpdate(lib), f(ROWS, 2 * C)
     partial, flat = f(64, 5, C), f(40)
+    readout = ops.Readout(lib)
     loop, turned = ops.GatedLoop(lib, 8, Precision.FP32), f(2, 16, 8)
     loop_gates, loop_bias, loop_weight = f(1, 16, 16), f(8), f(16, 8)
     steps, head, big = (f(B, T, HEADS), f(HEADS), f(B, T, HEADS, C))
@@ -182,6 +183,11 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             lambda: update.bias_backward(s, weight, weight, partial, gates, ROWS, C),
             2,
         ),
+        "readout forward": (lambda: readout.forward(s, row, x, weight, flat, ROWS, C), 1),
+        "readout backward": (
+            lambda: readout.backward(s, y, weight, flat, partial, row, x, weight, ROWS, C),
+            2,
+        ),
         "loop forward": (
             lambda: loop.forward(
                 s, turned, loop_gates, turned, turned, loop_weight, loop_bias, loop_bias, 16, 1
@@ -195,7 +201,10 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             2,
         ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
-        "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
+        "bce with gradient": (
+            lambda: bce.forward(s, row, partial, flat, flat, 40, dlogits=flat, scale=1.0),
+            2,
+        ),
         "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
         "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 2),
     }

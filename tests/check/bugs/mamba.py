@@ -92,6 +92,15 @@ MAMBA = (
         why="A warp writes the next turn's factors while another one still reads this turn's.",
     ),
     Bug(
+        name="readout_no_barrier",
+        file="readout.cu", kernel="readout_forward", kind="shared-race", scenario="readout",
+        old="    parts[lane][slot] = part;\n    __syncthreads();\n",
+        new="    parts[lane][slot] = part;\n",
+        at=("parts[lane][slot] = part;",
+            "UNROLL for (int l = 0; l < LANES; l++) sum += parts[l][own];"),
+        why="One thread adds a row's parts with no barrier after the others wrote them.",
+    ),
+    Bug(
         name="rms_norm_no_barrier",
         file="rms_norm.cu", kernel="rms_norm_forward", kind="shared-race", scenario="rms_norm",
         old="    squares[me.slot][me.lane] = square;\n    __syncthreads();\n",
