@@ -218,6 +218,16 @@ __device__ __forceinline__ void sum_parameters(
     *to = (float)(accumulate ? *to + total : total);
 }
 
+template <bool WHOLE>
+__device__ __forceinline__ float4 sum_heads(const float* from, size_t head, int H, int valid)
+{
+    float4 sum = same_quad(0.0f);
+    for (int h = 0; h < H; h++) {
+        sum = add_quad(sum, load_quad_of<WHOLE>(from + h * head, valid));
+    }
+    return sum;
+}
+
 // Overwrites db and dc with the sums over heads; and overwrites dA_log, ddt_bias and dD with the
 // sums over sequences, or adds them where accumulate is 1.
 // Launch: block 256, grid H + ceil(rows*2*ceil(N/4)/256): a block a head, then four of N a thread.
@@ -237,10 +247,9 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_sum(
     if (place >= 2LL * rows) return;
     int n = (int)(i - place * quads) * 4, valid = quad_valid(n, N);
     const float* from = by_head + place * N + n;  // place: a row of db, then that row of dc
-    float4 sum = same_quad(0.0f);
-    _Pragma("unroll 4")
-    for (int h = 0; h < H; h++) {
-        sum = add_quad(sum, load_quad(from + (size_t)h * rows * 2 * N, valid));
-    }
+    size_t head = (size_t)rows * 2 * N;
+    bool whole = valid == 4 && N % 4 == 0 && quad_aligned(by_head);
+    float4 sum = whole ? sum_heads<true>(from, head, H, valid)
+                       : sum_heads<false>(from, head, H, valid);
     store_quad((place % 2 ? dc : db) + place / 2 * bc_row + n, sum, valid);
 }

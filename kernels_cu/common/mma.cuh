@@ -99,20 +99,22 @@ __device__ __forceinline__ void multiply_add_tf32(
     float (&d)[4], const float (&a)[4], float low, float high)
 {
 #ifdef LOWGRAPH_HOST
-    int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    for (int half = 0; half < 2; half++) {
-        float2 rows = make_float2(a[2 * half], a[2 * half + 1]);
-        unsigned long long both = *reinterpret_cast<unsigned long long*>(&rows);
-        for (int k = 0; k < 4; k++) {
-            unsigned long long from = __shfl_sync(ALL_LANES, both, 4 * g + k);
-            float2 left = *reinterpret_cast<float2*>(&from);
-            for (int j = 0; j < 2; j++) {
-                float right = __shfl_sync(ALL_LANES, half ? high : low, 4 * (2 * t + j) + k);
-                d[j] = fmaf(left.x, right, d[j]);
-                d[2 + j] = fmaf(left.y, right, d[2 + j]);
-            }
+    // By shared memory: two meetings of the warp instead of 24 shuffles, each of which is one.
+    __shared__ float room[32][32][6];
+    float(*lanes)[6] = room[threadIdx.x / 32];
+    int own = threadIdx.x % 32, g = own / 4, t = own % 4;
+    for (int r = 0; r < 4; r++) lanes[own][r] = a[r];
+    lanes[own][4] = low;
+    lanes[own][5] = high;
+    __syncwarp();
+    for (int k = 0; k < 8; k++) {
+        for (int j = 0; j < 4; j++) {
+            float left = lanes[4 * g + k % 4][j / 2 + k / 4 * 2];
+            float right = lanes[4 * (2 * t + j % 2) + k % 4][4 + k / 4];
+            d[j] = fmaf(left, right, d[j]);
         }
     }
+    __syncwarp();
 #else
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "

@@ -20,6 +20,7 @@
 
 #define SIDE 64
 #define SQUARE_THREADS 256  // block
+#define SQUARE_ROWS (SQUARE_THREADS / (SIDE / 4))  // filled at a time
 #define PART_ROWS 16
 #define PART_COLUMNS 32
 
@@ -44,17 +45,20 @@ __device__ __forceinline__ void start_square(
     Square& square, const float* from, size_t stride, int rows, int columns)
 {
     bool whole = quad_aligned(from) && stride % 4 == 0 && columns % 4 == 0;
-    UNROLL for (int i = 0; i < SIDE * SIDE / 4 / SQUARE_THREADS; i++) {
-        int at = i * SQUARE_THREADS + threadIdx.x, row = at / (SIDE / 4), quad = at % (SIDE / 4);
-        bool exists = row < rows && quad * 4 < columns;
-        const float* source = exists ? from + row * stride + quad * 4 : from;
-        float* to = square.cell + square_quad(row, quad);
-        if (whole) {
-            start_copy(shared_address(to), source, exists);
-        } else {
-            int valid = quad_valid(quad * 4, columns);
-            store_quad(to, exists ? load_quad(source, valid) : same_quad(0.0f), 4);
+    int row = threadIdx.x / (SIDE / 4), quad = threadIdx.x % (SIDE / 4), column = quad * 4;
+    if (whole) {
+        UNROLL for (int i = 0; i < SIDE; i += SQUARE_ROWS) {
+            bool exists = row + i < rows && column < columns;
+            const float* source = exists ? from + (row + i) * stride + column : from;
+            start_copy(shared_address(square.cell + square_quad(row + i, quad)), source, exists);
         }
+        return;
+    }
+    for (; row < SIDE; row += SQUARE_ROWS) {
+        bool exists = row < rows && column < columns;
+        float4 q = same_quad(0.0f);
+        if (exists) q = load_quad(from + row * stride + column, quad_valid(column, columns));
+        store_quad(square.cell + square_quad(row, quad), q, 4);
     }
 }
 
@@ -98,7 +102,7 @@ __device__ __forceinline__ void add_product(
     Part& part, const Square& a, const Square& b, int first, int stop)
 {
     int g = part.g, t = part.t;
-    for (int k = first; k < stop; k += 8) {
+    _Pragma("unroll 2") for (int k = first; k < stop; k += 8) {
         float left[4];
         UNROLL for (int r = 0; r < 4; r++) {
             int row = part.row + g + r % 2 * 8, at = k + t + r / 2 * 4;

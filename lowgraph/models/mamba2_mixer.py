@@ -179,13 +179,13 @@ class Mixer:
         saved: Mixed,
         batch: int,
     ) -> None:
-        """Write the gradient of what is convolved; dconvolved is used up."""
+        """Write the gradient of what is convolved."""
         rows, channels = dconvolved.shape
         shape = (batch, rows // batch, channels)
         partial = self._pool.take("partial", self._conv.partial_shape(*shape))
         self._conv.backward(
-            stream, self._xbc(dprojected), *self._taps(self._gradients, names), dconvolved,
-            partial, dconvolved, self._xbc(saved.projected), *self._taps(self._parameters, names),
+            stream, self._xbc(dprojected), *self._taps(self._gradients, names), partial,
+            dconvolved, self._xbc(saved.projected), *self._taps(self._parameters, names),
             *shape, x_row=self._sizes.projected,
         )  # fmt: skip
         self._linear.drop(partial)

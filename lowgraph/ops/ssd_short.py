@@ -25,6 +25,8 @@ class ShortSsd:
         defines = {"SQUARE_TF32": int(precision is not Precision.FP32)}
         self._forward = library.kernel("ssd_short.cu", "ssd_short_forward", defines)
         self._backward = library.kernel("ssd_short_backward.cu", "ssd_short_backward", defines)
+        self._forward.allow_shared(_FORWARD_BYTES)
+        self._backward.allow_shared(_BACKWARD_BYTES)
         self._sum = library.kernel("ssd_short_backward.cu", "ssd_short_sum", defines)
 
     def forward(

@@ -159,13 +159,13 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     return {
         "conv1d forward": (lambda: conv.forward(s, y, x, taps, weight, B, T, C), 1),
         "conv1d backward": (
-            lambda: conv.backward(s, z, taps, weight, y, partial, y, x, taps, weight, B, T, C),
-            4,
+            lambda: conv.backward(s, z, taps, weight, partial, y, x, taps, weight, B, T, C),
+            2,
         ),
         "gated forward": (lambda: norm.forward(s, y, row, x, z, weight, ROWS, C), 1),
         "gated backward": (
             lambda: norm.backward(s, y, z, weight, partial, x, x, x, weight, row, ROWS, C),
-            3,
+            2,
         ),
         "rms forward": (lambda: rms.forward(s, y, row, x, weight, ROWS, C), 1),
         "rms add_forward": (lambda: rms.add_forward(s, y, row, z, x, x, weight, ROWS, C), 1),
@@ -181,8 +181,8 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
         "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
-        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 5),
-        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 5),
+        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
+        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 2),
     }
 
 
