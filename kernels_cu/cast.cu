@@ -1,4 +1,4 @@
-// Overwrites out[0..count) with in rounded to act_t, to nearest even: the operand of a product where
+// Overwrites out[0..count) with in rounded to act_t, to nearest even: an operand of a product where
 // what makes it writes float32 alone.
 // Launch: block 128, grid ceil(count/512); four elements a thread.
 

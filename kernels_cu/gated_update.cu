@@ -4,13 +4,14 @@
 //   da = dnext * t * s * (1 - s),  db = dnext * s * (1 - t * t)
 //
 // Shapes: h, next, dnext [rows,C]; gates [rows,2C], a row's a or s or da, then its b or t or db;
-// biases [C]; partial [chunks,2C], by column_sum_partial of bias.cu over da and db. All float32, but
-// for the copies that products read, act_t, written where they are not null: narrow.
+// biases [C]; partial [chunks,2C], by column_sum_partial of bias.cu over da and db. All float32 but
+// the copies that products read, act_t, written where they are not null: narrow.
 // s and t take the place of a and b, and da and db that of s and t: what a loop keeps for backward
 // is one matrix for all its turns, and its weight gradient one product with it.
 
 #include "common/act.cuh"      // act_t, quads
 #include "common/sigmoid.cuh"  // sigmoid_quad
+#include "common/unroll.cuh"   // IN_FLIGHT
 
 struct Place {
     long long h, gate;  // offsets in [rows,C] and in [rows,2C]
@@ -53,8 +54,8 @@ extern "C" __global__ void __launch_bounds__(128) gated_update_forward(
 // Overwrites gates, s and t, with da and db, and narrow [rows,2C] with the same.
 // Launch: as gated_update_forward.
 extern "C" __global__ void __launch_bounds__(128) gated_update_backward(
-    float* __restrict__ gates, act_t* __restrict__ narrow, const float* __restrict__ dnext, int rows,
-    int C)
+    float* __restrict__ gates, act_t* __restrict__ narrow, const float* __restrict__ dnext,
+    int rows, int C)
 {
     Place at = place_of(rows, C);
     if (at.valid == 0) return;
@@ -83,6 +84,8 @@ extern "C" __global__ void __launch_bounds__(64) gated_update_bias_final(
     if (c >= 2 * C) return;
     float* to = c < C ? dgate_bias + c : dcandidate_bias + c - C;
     float sum = accumulate ? *to : 0.0f;
-    for (int chunk = 0; chunk < chunks; chunk++) sum += partial[(size_t)chunk * 2 * C + c];
+    IN_FLIGHT for (int chunk = 0; chunk < chunks; chunk++) {
+        sum += partial[(size_t)chunk * 2 * C + c];
+    }
     *to = sum;
 }

@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(128) rms_norm_forward(
 }
 
 // Overwrites dx, or adds to it where accumulate is 1 (the stream's own gradient is already there).
-// Overwrites narrow with dx as act_t unless it is null: the operand of the products dx goes to next.
+// Overwrites narrow with dx as act_t unless it is null: an operand of the products that follow.
 // u: x where there was no branch, else sum. dx may be dy where act_t is float.
 // Launch: block 128, grid ceil(rows/16); eight threads a row.
 extern "C" __global__ void __launch_bounds__(128) rms_norm_backward(

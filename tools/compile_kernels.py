@@ -36,7 +36,17 @@ DEFINES = {
         {"ROUND_TF32": "1"},
     ],
     **{f"{name}.cu": [*_TYPES, _NARROW_BIAS] for name in ("bias", "gelu")},
-    **{f"{name}.cu": list(_TYPES) for name in ("cast", "cross_entropy", "layernorm")},
+    **{
+        f"{name}.cu": list(_TYPES)
+        for name in (
+            "cast",
+            "cross_entropy",
+            "gated_norm",
+            "gated_update",
+            "layernorm",
+            "rms_norm",
+        )
+    },
 }
 
 

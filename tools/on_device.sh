@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests, main job and trace recorder on a machine with a GPU, offline, from this checkout:
-#   tools/on_device.sh [RESULTS] [--bench] [--record] [--bugs] [--fast]
-# RESULTS (benchmarks/results): folder for the JSON files. --bench adds the benchmarks, --record
+#   tools/on_device.sh [RESULTS] [--bench] [--parity] [--record] [--bugs] [--fast]
+# RESULTS (benchmarks/results): folder for the JSON files. --bench adds the benchmarks, --parity the
+# long runs beside PyTorch and graphed beside ungraphed, --record
 # writes the driver's answers as tests/traces and tests/conformance would hold them, --bugs runs
 # compute-sanitizer over the seeded bugs, --fast leaves out the tests.
 # PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
@@ -11,10 +12,11 @@ set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 2
 results=benchmarks/results
-bench=no record=no bugs=no tests=yes
+bench=no parity=no record=no bugs=no tests=yes
 for word in "$@"; do
     case $word in
         --bench) bench=yes ;;
+        --parity) parity=yes ;;
         --record) record=yes ;;
         --bugs) bugs=yes ;;
         --fast) tests=no ;;
@@ -72,8 +74,28 @@ part "nano" "$python" examples/train_small.py --device cuda --preset nano --step
     --json "$results/train_nano.json"
 part "nano without a graph" "$python" examples/train_small.py --device cuda --preset nano \
     --steps 400 --no-graph --json "$results/train_nano_no_graph.json"
+part "mamba2" "$python" examples/train_small.py --device cuda --model mamba2 --precision tf32 \
+    --steps 500 --json "$results/train_mamba2.json"
+part "mamba2 without a graph" "$python" examples/train_small.py --device cuda --model mamba2 \
+    --precision tf32 --steps 200 --no-graph --json "$results/train_mamba2_no_graph.json"
+part "mamba2-lm" "$python" examples/train_small.py --device cuda --model mamba2-lm --steps 300 \
+    --json "$results/train_mamba2_lm.json"
+part "small in bfloat16" "$python" examples/train_small.py --device cuda --precision bf16 \
+    --steps 2000 --json "$results/train_small_bf16.json"
+part "gates of mamba2" "$python" -m lowgraph verify --device cuda --model mamba2 --steps 20 \
+    --json "$results/verify_mamba2.json"
+part "gates in bfloat16" "$python" -m lowgraph verify --device cuda --precision bf16 --steps 20 \
+    --json "$results/verify_bf16.json"
 part "gates" "$python" -m lowgraph verify --device cuda --steps 20 --json "$results/verify.json"
 part "agreement of runs and devices" "$python" tools/agreement.py "$results/agreement.json"
+beside() {  # beside MODEL PRESET: graphed beside ungraphed, and lowgraph beside PyTorch
+    "$python" -m lowgraph ab --device cuda --model "$1" --preset "$2" --steps 500 \
+        --json "$results/ab_$1.json" --plot "$results/ab_$1.png"
+    "$python" tools/parity.py --device cuda --model "$1" --preset "$2" --steps 2000 \
+        --json "$results/parity_$1.json" --plot "$results/parity_$1.png"
+}
+[ "$parity" = no ] || part "beside, mamba2" beside mamba2 perception
+[ "$parity" = no ] || part "beside, charlm" beside charlm tiny
 [ -z "${OTHER_BINDINGS:-}" ] || part "tests with other bindings" other_bindings
 [ "$record" = no ] || part "traces" "$python" tests/traces/record.py --device cuda --missing \
     --out "$results/traces.json"

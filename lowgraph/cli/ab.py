@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import fields
 
-from lowgraph.train.arguments import add_model, non_empty_path
+from lowgraph.train.arguments import add_data, add_model
+from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.config import TrainConfig
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=500, metavar="N", help="steps of each arm (default: 500)"
     )
     parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
-    parser.add_argument("--data", type=non_empty_path, metavar="PATH", help="as for train_small.py")
+    add_data(parser)
     parser.add_argument(
         "--json", type=non_empty_path, metavar="F", help="write all figures to this file"
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from lowgraph.train.arguments import add_model, non_empty_path
+from lowgraph.train.arguments import add_data, add_model
+from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.config import TrainConfig
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
@@ -23,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--batch", type=int, metavar="B", help="windows a step (default: preset's)")
     parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
-    parser.add_argument(
-        "--data", type=non_empty_path, metavar="PATH", help="text, as for train_small.py"
-    )
+    add_data(parser)
     parser.add_argument("--no-graph", action="store_true", help="launch every kernel of every step")
     parser.add_argument(
         "--arms",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from lowgraph.errors import ConfigError
-from lowgraph.train.arguments import non_empty_path
+from lowgraph.train.arguments_out import non_empty_path
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 
-from lowgraph.train.arguments import add_data, add_model, non_empty_path
+from lowgraph.train.arguments import add_data, add_model, add_optimizer
+from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.config import TrainConfig
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
@@ -27,12 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", type=non_empty_path, metavar="F", help="write the outcomes to this file"
     )
 
+    add_optimizer(parser.add_argument_group("the optimizer of the step (AdamW)"))
+
 
 def run(given: argparse.Namespace) -> None:
     """Run the gates; raises GateFailed when one fails, ConfigError on bad flags."""
     # Here, so that `info`, which people run when something is missing, does not load the trainer.
     from lowgraph.train import verify
 
-    names = ("device", "model", "preset", "precision", "steps", "seed", "data", "json")
-    config = TrainConfig(**{name: getattr(given, name) for name in names})
+    known = {field.name for field in fields(TrainConfig)}
+    config = TrainConfig(**{name: value for name, value in vars(given).items() if name in known})
     verify.run(config, lambda text: print(text, flush=True))

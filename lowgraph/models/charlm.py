@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.layers import Attended, Layers, Normed
 from lowgraph.models.linear import Flow
 from lowgraph.models.model import Model
@@ -57,7 +57,8 @@ class Trace:
 class CharLM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape. precision: of its products; with BF16 it has a `shadow`.
+    config: its shape. precision: of its products; with BF16 it has a `shadow`. arenas: parameters
+    and gradients to use instead of its own (`Model`).
     """
 
     def __init__(
@@ -69,13 +70,15 @@ class CharLM(Model):
         pool: PersistentPool,
         stream: int,
         precision: Precision = Precision.FP32,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
         cast = ops.Cast(library) if precision is Precision.BF16 else None
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, cast)
+        specs, decayed = parameter_specs(config), decayed_count(config)
+        super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
-        arenas = self.parameters, self.gradients, self.shadow
-        self._layers = Layers(config, library, blas, pool, *arenas, precision)
+        own = self.parameters, self.gradients, self.shadow
+        self._layers = Layers(config, library, blas, pool, *own, precision)
         self._blocks = tuple(f"b.{layer}" for layer in range(config.layers))
 
     def forward(self, stream: int, tokens: Slice) -> Trace:

@@ -62,7 +62,7 @@ class Layers(TokenLayers):
         self._layernorm = ops.LayerNorm(library, precision=precision)
         self._gelu = ops.BiasGelu(library, precision)
         self._residual = ops.Residual(library)
-        self._attention = ops.CausalAttention(library, config.head_size, precision=precision)
+        self._attention = _attention(library, config.head_size, precision)
 
     # ---- embedding ----
 
@@ -173,3 +173,12 @@ class Layers(TokenLayers):
         """Windows, heads and tokens a window, as the attention kernels want them."""
         config = self._config
         return qkv.shape[0] // config.context, config.heads, config.context
+
+
+def _attention(
+    library: Library, head_size: int, precision: Precision
+) -> ops.CausalAttention | ops.FlashAttention:
+    """By tensor cores where these have the type and the head size."""
+    if precision is Precision.BF16 and ops.FlashAttention.takes(head_size):
+        return ops.FlashAttention(library, head_size)
+    return ops.CausalAttention(library, head_size, precision=precision)

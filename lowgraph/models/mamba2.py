@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
@@ -48,7 +48,8 @@ class Mamba2Trace:
 class Mamba2(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape. precision: of its products; with BF16 it has a `shadow`.
+    config: its shape. precision: of its products; with BF16 it has a `shadow`. arenas: parameters
+    and gradients to use instead of its own (`Model`).
     """
 
     def __init__(
@@ -60,16 +61,16 @@ class Mamba2(Model):
         pool: PersistentPool,
         stream: int,
         precision: Precision = Precision.FP32,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
         cast = ops.Cast(library) if precision is Precision.BF16 else None
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, cast)
+        specs, decayed = parameter_specs(config), decayed_count(config)
+        super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
-        arenas = self.parameters, self.gradients
-        self._layers = PerceptionLayers(
-            config, library, blas, pool, *arenas, self.shadow, precision
-        )
-        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas, precision)
+        own = self.parameters, self.gradients
+        self._layers = PerceptionLayers(config, library, blas, pool, *own, self.shadow, precision)
+        self._mixer = Mixer(config.mixer, self._layers, library, pool, *own, precision)
         self._names = MixerNames.perception()
 
     def forward(self, stream: int, inputs: Slice) -> Mamba2Trace:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.mamba2_config import Mamba2LMConfig
 from lowgraph.models.mamba2_lm_layers import LMLayers, StreamNorm
 from lowgraph.models.mamba2_mixer import Mixed, Mixer
@@ -51,7 +51,8 @@ class Mamba2LMTrace:
 class Mamba2LM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
-    config: its shape. precision: of its products; with BF16 it has a `shadow`.
+    config: its shape. precision: of its products; with BF16 it has a `shadow`. arenas: parameters
+    and gradients to use instead of its own (`Model`).
     """
 
     def __init__(
@@ -63,14 +64,16 @@ class Mamba2LM(Model):
         pool: PersistentPool,
         stream: int,
         precision: Precision = Precision.FP32,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
         cast = ops.Cast(library) if precision is Precision.BF16 else None
-        super().__init__(parameter_specs(config), decayed_count(config), pool, stream, cast)
+        specs, decayed = parameter_specs(config), decayed_count(config)
+        super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
-        arenas = self.parameters, self.gradients
-        self._layers = LMLayers(config, library, blas, pool, *arenas, self.shadow, precision)
-        self._mixer = Mixer(config.mixer, self._layers, library, pool, *arenas, precision)
+        own = self.parameters, self.gradients
+        self._layers = LMLayers(config, library, blas, pool, *own, self.shadow, precision)
+        self._mixer = Mixer(config.mixer, self._layers, library, pool, *own, precision)
         blocks = [block_name(layer) for layer in range(config.layers)]
         self._blocks = tuple((f"{block}.norm", MixerNames.layer(block)) for block in blocks)
 

@@ -37,17 +37,24 @@ class Model:
         pool: PersistentPool,
         stream: int,
         cast: ops.Cast | None = None,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
         """Take memory for `specs`, of which the first `decayed` take weight decay.
 
-        cast: what fills the shadow; None for a model that has none.
+        cast: what fills the shadow; None for a model that has none. arenas: parameters and
+        gradients that are somebody else's, to be used as they are; a shadow is the model's own.
+        Raises ConfigError when one of them has other tensors than `specs`.
         """
-        self.parameters = Arena(pool, "parameters", specs)
-        self.gradients = self.parameters.like("gradients")
+        if arenas is None:
+            self.parameters = Arena(pool, "parameters", specs)
+            self.gradients = self.parameters.like("gradients")
+            # The padding between tensors too: the optimizer runs over the whole arenas.
+            self.parameters.zero(stream)
+            self.gradients.zero(stream)
+        else:
+            self.parameters, self.gradients = arenas
+            self._check(specs)
         self.decayed_elements = self.parameters.offset(specs[decayed].name)
-        # The padding between tensors too: the optimizer runs over the whole arenas.
-        self.parameters.zero(stream)
-        self.gradients.zero(stream)
         self._cast = cast
         self.shadow = None if cast is None else self.parameters.like("shadow", BFLOAT16)
         self.refresh_shadow(stream)
@@ -71,6 +78,14 @@ class Model:
     def state(self, stream: int) -> dict[str, npt.NDArray[np.float32]]:
         """Download the parameters by name; waits for the stream's work so far."""
         return save_arena(self.parameters, stream)
+
+    def _check(self, specs: Sequence[TensorSpec]) -> None:
+        for arena in (self.parameters, self.gradients):
+            if arena.specs != tuple(specs):
+                raise ConfigError(
+                    f"{arena.name} has other tensors than the model; make it by `like` of the "
+                    "parameters of a model of the same shape"
+                )
 
 
 def load_arena(arena: Arena, state: Mapping[str, npt.NDArray[np.float32]], stream: int) -> None:

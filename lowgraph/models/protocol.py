@@ -29,7 +29,8 @@ class ModelConfig(Protocol):
 class TrainableModel(Protocol):
     """A model on a device: calls enqueue and return, and allocate from the pool alone.
 
-    It is made by `Class(config, *, library, blas, pool, stream, precision)`.
+    It is made by `Class(config, *, library, blas, pool, stream, precision, arenas)`; arenas:
+    parameters and gradients that it uses in place of its own, or None.
 
     B windows of T steps. A model of text takes tokens, int32 [B, T], and targets of the same shape;
     one of series takes features, float32 [B, T, F], and labels in [0, 1], float32 [B, T].

@@ -30,7 +30,7 @@ class FlashAttention:
 
     def __init__(self, library: Library, head_size: int, scale: float | None = None) -> None:
         """Take the kernels from `library`, compiled for this head size."""
-        if not 16 <= head_size <= _LARGEST_HEAD or head_size % 16:
+        if not self.takes(head_size):
             raise ConfigError(
                 f"FlashAttention: head_size must be a multiple of 16 up to {_LARGEST_HEAD}, "
                 f"got {head_size}"
@@ -44,6 +44,11 @@ class FlashAttention:
             library.kernel(_FILE, f"attention_mma_{name}", defines)
             for name in ("forward", "backward", "backward_query", "backward_key")
         )
+
+    @staticmethod
+    def takes(head_size: int) -> bool:
+        """Return whether there are kernels for heads of that size."""
+        return 16 <= head_size <= _LARGEST_HEAD and head_size % 16 == 0
 
     @staticmethod
     def lse_shape(batch: int, heads: int, length: int) -> tuple[int, int, int]:

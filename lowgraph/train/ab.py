@@ -20,7 +20,7 @@ from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError, GateFailed
 from lowgraph.train import plot
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import Dataset, plan_for, read_data
+from lowgraph.train.datasets import Dataset, early_plan, plan_for, read_data
 from lowgraph.train.loop import Trainer
 from lowgraph.train.plan import Plan, model_of
 from lowgraph.train.result import finite, write_json
@@ -140,8 +140,7 @@ def run(config: TrainConfig, say: Any) -> AB:
     if config.plot is not None:
         plot.require(config.plot)
     data = read_data(model_of(config), config.data)
-    if config.preset is not None:
-        plan_for(config, "", data)  # what cannot be is refused before the device is opened
+    early_plan(config, data)
     prepare_outputs(config, say)
     device = open_device(config.device)
     plan, data = plan_for(config, device.kind, data)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS
+from lowgraph.ops.control import SCHEDULES
 from lowgraph.precision import Precision
+from lowgraph.train.arguments_out import add_looks, add_outputs, non_empty_path
 from lowgraph.train.config import DEFAULT_PRECISION, ONE_BATCH, TrainConfig
 
-__all__ = ["OneLineParser", "add_data", "add_model", "non_empty_path", "parse"]
+__all__ = ["OneLineParser", "add_data", "add_model", "add_optimizer", "parse"]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -30,13 +31,6 @@ def parse(arguments: Sequence[str] | None = None) -> TrainConfig:
     given = vars(parser.parse_args(arguments))
     given["graph"] = not given.pop("no_graph")
     return TrainConfig(**given)
-
-
-def non_empty_path(text: str) -> Path:
-    """A path; an empty text, which Path takes for the working folder, is a variable left unset."""
-    if not text:
-        raise argparse.ArgumentTypeError("the path is empty")
-    return Path(text)
 
 
 def add_model(group: argparse._ActionsContainer) -> None:
@@ -59,7 +53,7 @@ def add_model(group: argparse._ActionsContainer) -> None:
 
 def add_data(group: argparse._ActionsContainer) -> None:
     """Add --data, with what every kind of model takes."""
-    text, series = _models_of("text"), _models_of("series")
+    text, series, classes = (_models_of(kind) for kind in ("text", "series", "classes"))
     group.add_argument(
         "--data",
         type=non_empty_path,
@@ -67,7 +61,8 @@ def add_data(group: argparse._ActionsContainer) -> None:
         help=f"for {text}: a file or a folder of text (default: the sources of this Python's "
         f"standard library); for {series}: FILE.csv with a header, or FILE.npy; a row is features "
         "and a label 0 or 1, in the column named label, else the last (default: a recording that "
-        "comes with matplotlib)",
+        f"comes with matplotlib); for {classes}: the same files, with a class from 0 as the label "
+        "(default: a drawn set)",
     )
 
 
@@ -96,10 +91,10 @@ def _build() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_run(parser.add_argument_group("the run"))
-    _add_optimizer(parser.add_argument_group("the optimizer (AdamW)"))
+    add_optimizer(parser.add_argument_group("the optimizer (AdamW; of the mlp SGD)"))
     outputs = parser.add_argument_group("what comes out")
-    _add_outputs(outputs)
-    _add_looks(outputs)
+    add_outputs(outputs)
+    add_looks(outputs)
     return parser
 
 
@@ -134,7 +129,8 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_optimizer(group: argparse._ArgumentGroup) -> None:
+def add_optimizer(group: argparse._ArgumentGroup) -> None:
+    """Add the flags of the step's update and of its learning rate."""
     group.add_argument(
         "--lr",
         dest="learning_rate",
@@ -146,7 +142,7 @@ def _add_optimizer(group: argparse._ArgumentGroup) -> None:
         "--warmup",
         type=int,
         metavar="N",
-        help="steps of linear warm-up, then a cosine (default: a tenth of the run, at most 100)",
+        help="steps of linear warm-up (default: a tenth of the run, at most 100)",
     )
     group.add_argument(
         "--weight-decay",
@@ -154,75 +150,35 @@ def _add_optimizer(group: argparse._ArgumentGroup) -> None:
         metavar="W",
         help="of weights and embeddings; biases and norms do not decay (default: 0.1)",
     )
-
-
-def _add_outputs(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--log-every",
-        type=int,
-        metavar="N",
-        help="steps between progress lines (default: a twentieth of the run)",
+        "--schedule",
+        metavar="NAME",
+        help=f"learning rate after the warm-up: {', '.join(SCHEDULES)} (default: {SCHEDULES[0]})",
     )
     group.add_argument(
-        "--eval-every",
-        type=int,
-        default=0,
-        metavar="N",
-        help="steps between held-out evaluations (default: 0, at the end only)",
-    )
-    group.add_argument(
-        "--sample",
-        type=int,
-        default=0,
-        metavar="N",
-        help="bytes that a model of text generates at the end (default: 0)",
-    )
-    group.add_argument(
-        "--temperature",
+        "--final-share",
         type=float,
-        default=0.8,
-        metavar="T",
-        help="divides the sample's logits (default: 0.8)",
+        metavar="S",
+        help="of the peak, where a cosine or a linear schedule ends (default: 0.1)",
     )
     group.add_argument(
-        "--json", type=non_empty_path, metavar="F", help="write all figures to this file"
+        "--clip",
+        dest="clip_norm",
+        type=float,
+        metavar="C",
+        help="scale gradients of a greater global norm down to it (default: 0, never)",
     )
     group.add_argument(
-        "--plot",
-        type=non_empty_path,
-        metavar="F.png",
-        help="draw train and held-out loss to this file",
+        "--ema",
+        dest="ema_decay",
+        type=float,
+        metavar="DECAY",
+        help="keep an average of the weights and evaluate it too (default: 0, none)",
     )
     group.add_argument(
-        "--checkpoint",
-        type=non_empty_path,
-        metavar="DIR",
-        help="write a checkpoint to this folder at the end; the one before is kept",
-    )
-    group.add_argument(
-        "--checkpoint-every",
+        "--accumulate",
         type=int,
-        default=0,
         metavar="N",
-        help="and every N steps on the way (default: 0, at the end only)",
-    )
-    group.add_argument(
-        "--export",
-        type=non_empty_path,
-        metavar="DIR",
-        help="write the weights to this new folder at the end, as transformers reads them",
-    )
-
-
-def _add_looks(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--log",
-        type=non_empty_path,
-        metavar="F.csv|DIR",
-        help="add the figures of each progress line to a CSV file, or to a folder of TensorBoard's",
-    )
-    group.add_argument(
-        "--timers",
-        action="store_true",
-        help="time the stages of the step on the device, in the graph too; waits once a line",
+        help="micro-batches of a step, each of --batch windows; the step is that of one batch of "
+        "N times as many (default: 1)",
     )

@@ -1,6 +1,7 @@
 """One checkpoint as one safetensors file: the tensors by name, the rest as JSON in its metadata.
 
-Tensors are `parameters/NAME`, `moment1/NAME` and `moment2/NAME`, float32. The metadata's `lowgraph`
+Tensors are `parameters/NAME`, `moment1/NAME`, `moment2/NAME` and, in a run that averages its
+weights, `ema/NAME`, float32. The metadata's `lowgraph`
 is a JSON object: format, version, config (every field of TrainConfig), fixed (the plan's settings
 that no flag sets) and cursor. Its `sha256` covers that text and all tensors, since a flipped bit
 may leave another number as easily as it breaks the file.
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,15 @@ from safetensors.numpy import save
 from lowgraph._version import VERSION
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import find_model
+from lowgraph.optim import OPTIMIZERS
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.plan import Plan
 
 __all__ = ["Checkpoint", "Cursor", "decode", "encode"]
 
-_FORMAT = 2
+_FORMAT = 3
 _PADDED = 4096  # the files of a run have one size, whatever the step, and the length of a path
-_GROUPS = ("parameters", "moment1", "moment2")
+_GROUPS = ("parameters", "moment1", "moment2", "ema")
 Tensors = dict[str, npt.NDArray[np.float32]]
 
 
@@ -53,15 +55,17 @@ class Checkpoint:
     """A run as it stood.
 
     config: `snapshot` of what it was asked for; plan: the same complete, with the model's shape.
-    parameters, moment1, moment2: tensors by name.
+    parameters: tensors by name. moment1, moment2: likewise, empty in a run of an optimizer without
+    them. ema: likewise, empty in a run without an average.
     """
 
     plan: Plan
     config: dict[str, Any]
     cursor: Cursor
     parameters: Tensors
-    moment1: Tensors
-    moment2: Tensors
+    moment1: Tensors = field(default_factory=dict)
+    moment2: Tensors = field(default_factory=dict)
+    ema: Tensors = field(default_factory=dict)
 
     @property
     def step(self) -> int:
@@ -147,11 +151,17 @@ def _assemble(about: dict[str, Any], tensors: Tensors) -> Checkpoint:
         raise ValueError(f"step is {cursor.step!r}, which is no count")
     if cursor.seed != plan.schedule.seed:
         raise ValueError(f"the cursor has seed {cursor.seed}, the run {plan.schedule.seed}")
-    groups = {group: _group(group, plan, tensors) for group in _GROUPS}
+    groups = {group: _group(group, plan, tensors) for group in _held(plan)}
     unknown = len(tensors) - sum(len(group) for group in groups.values())
     if unknown:
         raise ValueError(f"it holds {unknown} tensors more than {plan.preset} has")
     return Checkpoint(plan, about["config"], cursor, **groups)
+
+
+def _held(plan: Plan) -> tuple[str, ...]:
+    """The groups that a run of this plan has."""
+    state = OPTIMIZERS[find_model(plan.model).optimizer].state_names
+    return ("parameters", *state, *(("ema",) if plan.schedule.averages else ()))
 
 
 def _group(group: str, plan: Plan, tensors: Tensors) -> Tensors:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from lowgraph.errors import ConfigError
 from lowgraph.models import huggingface
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
+from lowgraph.ops.control import SCHEDULES
 from lowgraph.precision import Precision
+from lowgraph.train.checks import above_zero, at_least, check_folder, flag, naming
 
 __all__ = [
     "DEFAULT_PRECISION",
@@ -20,13 +20,10 @@ __all__ = [
     "ONE_BATCH",
     "TrainConfig",
     "check_warmup",
-    "flag",
-    "naming",
 ]
 
 DEFAULT_PRECISION = str(Precision.FP32)
 MAX_LOG_EVERY = 1_000_000
-_FLOAT32_MAX = 3.4e38
 ONE_BATCH = (
     "a graph is recorded for one number of rows, and every step uploads as many; give one number, "
     "and pad what is shorter"
@@ -47,10 +44,17 @@ class TrainConfig:
     steps: optimizer steps in all, those done before a resume included.
     batch: windows in a step.
     data: for a model of text a file or a folder, None the standard library of the running Python;
-        for one of series a .csv or .npy file, None a recording that comes with matplotlib.
+        for one of series a .csv or .npy file, None a recording that comes with matplotlib; for one
+        of classes such a file, None a drawn set.
     seed: of the initial weights, the batches and the samples.
     learning_rate: the peak. warmup: steps that rise to it.
     weight_decay: of weights and embeddings.
+    clip_norm: limit of the gradients' global norm; 0 clips nothing.
+    ema_decay: of the average of the weights, which is evaluated beside them; 0 keeps none.
+    accumulate: micro-batches of a step, each of `batch` windows; the step is that of one batch of
+        all of them.
+    schedule: of the learning rate after the warm-up, one of ops.control.SCHEDULES.
+    final_share: of the peak, where a schedule that falls ends.
     log_every: steps between two readings of the losses, each with a progress line.
     eval_every: steps between held-out evaluations; 0 is at the end only.
     heldout_batches: fixed batches of an evaluation.
@@ -79,6 +83,11 @@ class TrainConfig:
     learning_rate: float | None = None
     warmup: int | None = None
     weight_decay: float | None = None
+    clip_norm: float | None = None
+    ema_decay: float | None = None
+    accumulate: int | None = None
+    schedule: str | None = None
+    final_share: float | None = None
     log_every: int | None = None
     eval_every: int = 0
     heldout_batches: int = 64
@@ -98,21 +107,22 @@ class TrainConfig:
     def __post_init__(self) -> None:
         self._check_kinds()
         self._check_names()
-        for label in ("steps", "batch", "log_every", "heldout_batches"):
-            _at_least(label, getattr(self, label), 1)
+        for label in ("steps", "batch", "accumulate", "log_every", "heldout_batches"):
+            at_least(label, getattr(self, label), 1)
         if self.log_every is not None and self.log_every > MAX_LOG_EVERY:
             raise ConfigError(
                 f"--log-every must be at most {MAX_LOG_EVERY}, got {self.log_every}: the losses of "
                 "the steps between two readings wait in pinned memory"
             )
         for label in ("warmup", "eval_every", "sample", "seed", "checkpoint_every"):
-            _at_least(label, getattr(self, label), 0)
+            at_least(label, getattr(self, label), 0)
         for label in ("learning_rate", "temperature"):
-            _above_zero(label, getattr(self, label))
+            above_zero(label, getattr(self, label))
         if self.weight_decay is not None and not 0.0 <= self.weight_decay <= 1.0:
             raise ConfigError(f"--weight-decay must be from 0 to 1, got {self.weight_decay}")
         if self.steps is not None and self.warmup is not None:
             check_warmup(self.warmup, self.steps)
+        self._check_update()
         self._check_outputs()
 
     def _check_kinds(self) -> None:
@@ -125,6 +135,24 @@ class TrainConfig:
                 many = field.name == "batch" and (callable(value) or hasattr(value, "__iter__"))
                 why = f": {ONE_BATCH}" if many else ""
                 raise ConfigError(f"{flag(field.name)} must be {wanted}, got {value!r}{why}")
+
+    def _check_update(self) -> None:
+        """What lies between the gradients and the next parameters (docs/optimizer.md)."""
+        clip, decay, share = self.clip_norm, self.ema_decay, self.final_share
+        if clip is not None and not 0.0 <= clip < math.inf:
+            raise ConfigError(f"--clip must be a finite number, 0 (off) or more, got {clip}")
+        if decay is not None and not 0.0 <= decay < 1.0:
+            raise ConfigError(f"--ema must be from 0 (off) to below 1, got {decay}")
+        if self.schedule is not None and self.schedule not in SCHEDULES:
+            names = ", ".join(SCHEDULES)
+            raise ConfigError(f"unknown --schedule {self.schedule!r}; there are {names}")
+        if share is not None and not 0.0 <= share <= 1.0:
+            raise ConfigError(f"--final-share must be from 0 to 1, got {share}")
+        if share is not None and self.schedule == "constant":
+            raise ConfigError(
+                f"--final-share {share} has no use with --schedule constant, which never falls; "
+                "leave one of them out"
+            )
 
     def _check_names(self) -> None:
         # Without a model it is the resumed run's, which is not known yet.
@@ -170,11 +198,11 @@ class TrainConfig:
             if path is not None:
                 if os.path.isdir(path):
                     raise ConfigError(f"{flag(label)} {path} is a folder; give a file name")
-                _check_folder(label, path, path.absolute().parent)
+                check_folder(label, path, path.absolute().parent)
         if self.checkpoint is not None:
             folder = self.checkpoint.absolute()
             nearest = next(part for part in (folder, *folder.parents) if os.path.exists(part))
-            _check_folder("checkpoint", self.checkpoint, nearest)
+            check_folder("checkpoint", self.checkpoint, nearest)
         elif self.checkpoint_every:
             raise ConfigError(
                 f"--checkpoint-every {self.checkpoint_every} has nowhere to write; give "
@@ -198,30 +226,6 @@ class TrainConfig:
                 )
 
 
-def _check_folder(label: str, path: Path, folder: Path) -> None:
-    """Refuse an output whose folder is not there, is a file, or may not be written."""
-    # os.path's questions answer False where Path's raise: below a folder that may not be entered.
-    if not os.path.isdir(folder):
-        state = "is not a folder" if os.path.exists(folder) else "is not there"
-        raise ConfigError(f"{flag(label)} {path}: {folder} {state}")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{flag(label)} {path}: {folder} may not be written")
-
-
-def flag(label: str) -> str:
-    """The command-line spelling of a field."""
-    return "--" + {"learning_rate": "lr", "graph": "no_graph"}.get(label, label).replace("_", "-")
-
-
-@contextmanager
-def naming(label: str) -> Iterator[None]:
-    """Put a flag before what a ConfigError says of the path that it names."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{flag(label)} {error}") from error
-
-
 def check_warmup(warmup: int, steps: int) -> None:
     """Raise ConfigError for a warm-up that the run never leaves."""
     if warmup > steps:
@@ -231,15 +235,3 @@ def check_warmup(warmup: int, steps: int) -> None:
 def _is_cuda_index(device: str) -> bool:
     kind, _, index = device.partition(":")
     return kind == "cuda" and index.isdecimal()
-
-
-def _at_least(label: str, value: int | None, low: int) -> None:
-    if value is not None and value < low:
-        raise ConfigError(f"{flag(label)} must be at least {low}, got {value}")
-
-
-def _above_zero(label: str, value: float | None) -> None:
-    if value is not None and not (value > 0.0 and math.isfinite(value)):
-        raise ConfigError(f"{flag(label)} must be a finite number above 0, got {value}")
-    if value is not None and value > _FLOAT32_MAX:
-        raise ConfigError(f"{flag(label)} must be at most {_FLOAT32_MAX} (float32), got {value}")

@@ -88,8 +88,8 @@ class Corpus:
         if len(self.train) < batch * window:
             raise ConfigError(
                 f"{self.source}: {len(self.train)} bytes to train on are shorter than one batch "
-                f"({batch} windows of {window} bytes); give more text or a smaller --batch or "
-                "--preset"
+                f"({batch} windows of {window} bytes); give more text or a smaller --batch, "
+                "--accumulate or --preset"
             )
         if len(self.heldout) < window:
             raise ConfigError(

@@ -10,16 +10,17 @@ from typing import Any, Protocol
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import find_model
 from lowgraph.ops.philox import batch_starts
+from lowgraph.train.classes import Classes, read_classes
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus, heldout_plan, read_corpus
 from lowgraph.train.default_series import read_default_series
 from lowgraph.train.feed import Feeds, Ground, HeldoutText, TextFeed, device_bytes
 from lowgraph.train.plan import Plan, make_plan
 from lowgraph.train.series import Series
-from lowgraph.train.series_feed import SeriesFeed
+from lowgraph.train.series_feed import ClassFeed, SeriesFeed
 from lowgraph.train.series_files import read_series_file
 
-__all__ = ["Dataset", "check_data", "has_a_size", "make_feeds", "plan_for", "read_data"]
+__all__ = ["Dataset", "check_data", "early_plan", "make_feeds", "plan_for", "read_data"]
 
 
 class Dataset(Protocol):
@@ -90,9 +91,16 @@ def plan_for(
     return plan, fitted
 
 
-def has_a_size(config: TrainConfig, begun: Plan | None = None) -> bool:
-    """Whether the run's size is known before its device is: else the default is the device's."""
-    return config.preset is not None or begun is not None or config.device_kind is not None
+def early_plan(
+    config: TrainConfig, data: Dataset, begun: Plan | None = None
+) -> tuple[Plan, Dataset] | None:
+    """`plan_for` before there is a device, to refuse what cannot be before it is opened, or built.
+
+    None where the default size is that of a device that is not known yet.
+    """
+    if config.preset is None and begun is None and config.device_kind is None:
+        return None
+    return plan_for(config, config.device_kind or "", data, begun)
 
 
 def check_data(plan: Plan, data: Dataset) -> None:
@@ -100,7 +108,7 @@ def check_data(plan: Plan, data: Dataset) -> None:
     wanted = find_model(plan.model).data
     if data.kind != wanted:
         raise ConfigError(f"{plan.model} is trained on {wanted}; {data.source} is {data.kind}")
-    data.check(plan.shape, plan.schedule.batch)
+    data.check(plan.shape, plan.schedule.windows)
 
 
 def make_feeds(data: Dataset, ground: Ground) -> Feeds:
@@ -118,21 +126,25 @@ def _text_feeds(corpus: Corpus, ground: Ground) -> Feeds:
     return Feeds(TextFeed(ground, text), evaluated, len(places))
 
 
-def _series_feeds(series: Series, ground: Ground) -> Feeds:
+def _series_feeds(series: Series, ground: Ground, feed: type[SeriesFeed] = SeriesFeed) -> Feeds:
     """Training windows are drawn as those of a text are; so step n has the same in every run."""
     context, batch = ground.context, ground.batch
     # Of `rows` places one more than of a text: a row carries its own label.
     rows, heldout_rows = len(series.train.labels) + 1, len(series.heldout.labels) + 1
     windows, places = heldout_plan(heldout_rows, context, batch, ground.heldout_batches)
-    train = SeriesFeed(
-        ground, "staged batches", series.train, ground.step, batch,
-        lambda step: batch_starts(ground.seed, step, batch, context, rows),
+    train = feed(
+        ground, "staged batches", series.train, ground.step, ground.windows,
+        lambda step: batch_starts(ground.seed, step, ground.windows, context, rows),
     )  # fmt: skip
-    heldout = SeriesFeed(
+    heldout = feed(
         ground, "staged held-out batches", series.heldout, ground.cursor, windows,
         lambda number: range(places[number], places[number] + windows * context, context),
     )  # fmt: skip
     return Feeds(train, heldout, len(places))
+
+
+def _class_feeds(rows: Classes, ground: Ground) -> Feeds:
+    return _series_feeds(rows, ground, ClassFeed)
 
 
 def _read_series(path: Path | None) -> Series:
@@ -142,5 +154,10 @@ def _read_series(path: Path | None) -> Series:
 _READERS: dict[str, Callable[[Path | None], Dataset]] = {
     "text": read_corpus,
     "series": _read_series,
+    "classes": read_classes,
 }
-_FEEDS: dict[str, Callable[[Any, Ground], Feeds]] = {"text": _text_feeds, "series": _series_feeds}
+_FEEDS: dict[str, Callable[[Any, Ground], Feeds]] = {
+    "text": _text_feeds,
+    "series": _series_feeds,
+    "classes": _class_feeds,
+}

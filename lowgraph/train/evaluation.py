@@ -23,7 +23,8 @@ __all__ = ["Evaluation"]
 class Evaluation:
     """Reads `model`'s present parameters on the step's stream, between steps.
 
-    feed: numbers its batches from 0 by `cursor`, int64 [1]. batches: of an evaluation.
+    name: of its graph. feed: numbers its batches from 0 by `cursor`, int64 [1]. batches: of an
+    evaluation.
     graph: False launches every kernel of every batch.
 
     Attributes
@@ -33,6 +34,7 @@ class Evaluation:
 
     def __init__(
         self,
+        name: str,
         model: TrainableModel,
         feed: Feed,
         cursor: Slice,
@@ -48,7 +50,7 @@ class Evaluation:
         self._model = model
         self._feed = feed
         self._cursor = cursor
-        self._losses = pool.take("held-out losses", batches)
+        self._losses = pool.take(f"{name}: losses", batches)
         self._stream = stream
         self._record = ops.EvaluationRecord(library)
         self.graph_step = GraphStep(
@@ -57,7 +59,7 @@ class Evaluation:
             pool=pool,
             library=library,
             stream=stream,
-            label="held-out evaluation",
+            label=name,
             graph=graph,
             why_off=why_off,
         )

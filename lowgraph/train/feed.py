@@ -29,6 +29,11 @@ class Batch(NamedTuple):
     targets: Slice
     held: tuple[Slice, ...]
 
+    def part(self, index: int, count: int) -> Batch:
+        """Windows of micro-batch `index` of `count`, which divides theirs; they hold nothing."""
+        inputs = _windows(self.inputs, index, count)
+        return Batch(inputs, _windows(self.targets, index, count), ())
+
 
 class Feed(Protocol):
     """See the module. Its steps are numbered by a counter on the device, which `draw` reads.
@@ -68,7 +73,8 @@ class Feeds:
 class Ground:
     """What feeds are made with.
 
-    context, batch: T and B. seed: of the windows. heldout_batches: how many are asked for.
+    context: T. windows: of a training step. batch: windows of a held-out batch, at most. seed: of
+    the windows. heldout_batches: how many are asked for.
     step: int64 [1], the running step's number. cursor: int64 [1], the running batch's place in an
     evaluation, from 0. on_close: told how to free a feed as soon as it is made.
     """
@@ -77,6 +83,7 @@ class Ground:
     pool: PersistentPool
     stream: int
     context: int
+    windows: int
     batch: int
     seed: int
     heldout_batches: int
@@ -110,7 +117,7 @@ class TextFeed(_Unstaged):
         self._text = text
         self._control = ground.control
         self._pool = ground.pool
-        self._shape = (ground.batch, ground.context)
+        self._shape = (ground.windows, ground.context)
         self._gather = ops.BatchGather(ground.library)
 
     def draw(self, stream: int) -> Batch:
@@ -152,6 +159,11 @@ def device_bytes(ground: Ground, name: str, values: npt.NDArray[np.uint8]) -> Sl
     piece = ground.pool.take(name, values.shape, np.uint8)
     upload(piece, values, ground.stream)
     return piece
+
+
+def _windows(piece: Slice, index: int, count: int) -> Slice:
+    shape = (piece.shape[0] // count, *piece.shape[1:])
+    return piece.part(index * (piece.elements // count), shape)
 
 
 def _token_batch(pool: PersistentPool, shape: tuple[int, int]) -> Batch:

@@ -43,7 +43,10 @@ class Trainer:
     Attributes
     ----------
     first_step: optimizer steps done before this run.
-    losses: of each step of this run, in nats. heldout: (step, loss) of each evaluation.
+    losses: of each step of this run, in nats. norms: of its gradients, before clipping. masked:
+        how many elements of them were not finite.
+    heldout: (step, loss) of each evaluation. heldout_ema: the same of the average of the weights,
+        empty when none is kept.
     interrupted: Ctrl-C ended the loop.
     parts: what the run has on the device.
     """
@@ -67,7 +70,10 @@ class Trainer:
         self.config = config
         self.plan = plan
         self.losses: list[float] = []
+        self.norms: list[float] = []
+        self.masked: list[int] = []
         self.heldout: list[tuple[int, float]] = []
+        self.heldout_ema: list[tuple[int, float]] = []
         self.interrupted = False
         self.first_step = 0 if resume is None else resume.step
         self._device = device
@@ -106,9 +112,15 @@ class Trainer:
         self._read(*log.finish())
 
     def evaluate(self) -> float:
-        """Held-out loss of the present parameters, in nats; noted in `heldout`."""
+        """Held-out loss of the present parameters, in nats; noted in `heldout`.
+
+        That of their average, if there is one, in `heldout_ema`.
+        """
         loss = self.parts.evaluation.loss()
         self.heldout.append((self.step, loss))
+        averaged = self.parts.averaged_loss()
+        if averaged is not None:
+            self.heldout_ema.append((self.step, averaged))
         return loss
 
     def checkpoint(self) -> Checkpoint:
@@ -181,6 +193,8 @@ class Trainer:
             if lap is None:
                 continue
             self.losses += lap.losses
+            self.norms += lap.norms
+            self.masked += lap.masked
             self._steady.add(lap)
             self._warm.add(lap)
             if not self._stop.made or lap.last == self.step:

@@ -14,12 +14,12 @@ from lowgraph.blas import Blas
 from lowgraph.capture import GraphStep
 from lowgraph.driver import Device
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, download, upload
+from lowgraph.memory import Arena, PersistentPool, download, upload
 from lowgraph.models.model import load_arena, save_arena
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.models.registry import find_model
 from lowgraph.ops.control import STEP_OFFSET, read_control
-from lowgraph.optim import AdamW, GradientNorm
+from lowgraph.optim import OPTIMIZERS, Accumulation, GradientNorm, Optimizer
 from lowgraph.precision import Precision
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.datasets import Dataset, make_feeds
@@ -51,8 +51,13 @@ class Parts:
     Attributes
     ----------
     steps_done: issued so far, those before a resume included: what the device will count.
+    library_class: what kernels are loaded by.
+    total: the sum over micro-batches, None when a step has one.
+    evaluation: of the parameters; averaged: of their average, None when none is kept.
     timers: the stages of the steps of `graph_step`; None unless asked for.
     """
+
+    library_class = Library
 
     def __init__(
         self,
@@ -73,6 +78,8 @@ class Parts:
             self._make_model(plan)
             self._make_feeds(plan, data, heldout_batches, undo)
             self._make_step(device, graph, ring_slots, timers, undo)
+            self._make_evaluations(device, plan, graph, undo)
+            undo.callback(driver.stream.synchronize, self.stream)
             self._fill(plan, resume, weights)
             self._undo = undo.pop_all()
 
@@ -93,12 +100,16 @@ class Parts:
             self.advance(lambda: self.body(self.stream))
 
     def tensors(self) -> dict[str, dict[str, npt.NDArray[np.float32]]]:
-        """Parameters and moments by the names a Checkpoint gives them. Waits for the steps."""
-        return {
-            "parameters": self.model.state(self.stream),
-            "moment1": save_arena(self.optimizer.moment1, self.stream),
-            "moment2": save_arena(self.optimizer.moment2, self.stream),
-        }
+        """Parameters and optimizer state by a Checkpoint's names. Waits for the steps."""
+        kept = {"parameters": self.model.parameters, **self.optimizer.state}
+        return {name: save_arena(arena, self.stream) for name, arena in kept.items()}
+
+    def averaged_loss(self) -> float | None:
+        """Held-out loss of the average of the weights, in nats; None where none is kept."""
+        if self.averaged is None or self._average is None:
+            return None
+        self._average.refresh_shadow(self.stream)  # the optimizer writes the other model's alone
+        return self.averaged.loss()
 
     def clock(self) -> tuple[int, int]:
         """Steps done and seed, as the control block on the device has them. Waits for the steps."""
@@ -112,14 +123,16 @@ class Parts:
     def _open(self, device: Device, undo: ExitStack) -> None:
         self.stream = driver.stream.create()
         undo.callback(driver.stream.destroy, self.stream)
-        self.library = Library(device, say=_to_stderr)
+        self.library = self.library_class(device, say=_to_stderr)
         self.pool = PersistentPool(device)
         undo.callback(self.pool.close)
         self.blas = Blas(device, self.library, self.stream, self.pool)
         undo.callback(self.blas.close)
 
-    def another_model(self, plan: Plan) -> TrainableModel:
-        """A model of the plan's, with arenas of its own, all zero."""
+    def another_model(
+        self, plan: Plan, arenas: tuple[Arena, Arena] | None = None
+    ) -> TrainableModel:
+        """A model of the plan's, over parameters and gradients of its own, all zero, or these."""
         return find_model(plan.model).build(
             plan.shape,
             library=self.library,
@@ -127,21 +140,24 @@ class Parts:
             pool=self.pool,
             stream=self.stream,
             precision=Precision(plan.precision),
+            arenas=arenas,
         )
 
     def _make_model(self, plan: Plan) -> None:
         self.model = self.another_model(plan)
-        self.optimizer = AdamW(
+        gradients, count = self.model.gradients, plan.schedule.accumulate
+        self.total = Accumulation(self.library, gradients, count) if count > 1 else None
+        make = OPTIMIZERS[find_model(plan.model).optimizer]
+        self.optimizer: Optimizer = make(
             self.library,
             self.model.parameters,
-            self.model.gradients,
+            gradients if self.total is None else self.total.gradients,
             self.model.decayed_elements,
             self.stream,
+            ema=plan.schedule.averages,
             shadow=self.model.shadow,
         )
-        self.norm = GradientNorm(
-            self.library, self.pool, self.model.gradients.elements, self.stream
-        )
+        self.norm = GradientNorm(self.library, self.pool, gradients.elements, self.stream)
         block = plan.schedule.control_block(self.steps_done)
         self.control = self.pool.take("control block", block.shape, np.uint8)
         upload(self.control, block, self.stream)
@@ -153,6 +169,7 @@ class Parts:
             pool=self.pool,
             stream=self.stream,
             context=plan.shape.context,
+            windows=plan.schedule.windows,
             batch=plan.schedule.batch,
             seed=plan.schedule.seed,
             heldout_batches=heldout_batches,
@@ -173,6 +190,7 @@ class Parts:
         self.body = TrainingStep(
             model=self.model,
             optimizer=self.optimizer,
+            total=self.total,
             norm=self.norm,
             library=self.library,
             pool=self.pool,
@@ -194,20 +212,33 @@ class Parts:
             why_off=_WHY_OFF,
         )
         undo.callback(self.graph_step.close)
-        self.evaluation = Evaluation(
-            self.model,
-            self.feeds.heldout,
-            self._cursor,
-            self.feeds.batches,
-            device=device,
-            library=self.library,
-            pool=self.pool,
-            stream=self.stream,
-            graph=graph,
-            why_off=_WHY_OFF,
-        )
-        undo.callback(self.evaluation.close)
-        undo.callback(driver.stream.synchronize, self.stream)
+
+    def _make_evaluations(self, device: Device, plan: Plan, graph: bool, undo: ExitStack) -> None:
+        def evaluation(name: str, model: TrainableModel) -> Evaluation:
+            made = Evaluation(
+                name,
+                model,
+                self.feeds.heldout,
+                self._cursor,
+                self.feeds.batches,
+                device=device,
+                library=self.library,
+                pool=self.pool,
+                stream=self.stream,
+                graph=graph,
+                why_off=_WHY_OFF,
+            )
+            undo.callback(made.close)
+            return made
+
+        self.evaluation = evaluation("held-out evaluation", self.model)
+        self.averaged: Evaluation | None = None
+        self._average: TrainableModel | None = None
+        if self.optimizer.ema is not None:
+            # No backward of it is run: it may share the gradients.
+            arenas = self.optimizer.ema, self.model.gradients
+            self._average = self.another_model(plan, arenas)
+            self.averaged = evaluation("held-out evaluation of the average", self._average)
 
     def _fill(
         self,
@@ -221,7 +252,8 @@ class Parts:
             self.model.load_state(weights, self.stream)
         else:
             self.model.load_state(resume.parameters, self.stream)
-            load_arena(self.optimizer.moment1, resume.moment1, self.stream)
-            load_arena(self.optimizer.moment2, resume.moment2, self.stream)
         self.optimizer.parameters_loaded(self.stream)
+        if resume is not None:  # behind the line above, which begins the average anew
+            for name, arena in self.optimizer.state.items():
+                load_arena(arena, getattr(resume, name), self.stream)
         driver.stream.synchronize(self.stream)

@@ -29,8 +29,12 @@ class Schedule:
     Attributes
     ----------
     steps: length of the run and of the learning-rate schedule: a linear rise over `warmup` steps
-        to `learning_rate`, then half a cosine down to `final_share` of it.
-    seed: of the initial weights and, with the step number, of each batch. batch: windows a step.
+        to `learning_rate`, then, as `schedule` says, half a cosine or a line down to `final_share`
+        of it, or nothing.
+    seed: of the initial weights and, with the step number, of each batch. batch: windows a step,
+        or in each of its `accumulate` micro-batches.
+    clip_norm: limit of the gradients' global norm, 0 for none. ema_decay: of the average of the
+        weights, 0 for none.
     weight_decay, beta1, beta2, epsilon: AdamW, as torch.optim.AdamW means them.
     """
 
@@ -40,6 +44,10 @@ class Schedule:
     batch: int
     seed: int = 0
     weight_decay: float = 0.1
+    clip_norm: float = 0.0
+    ema_decay: float = 0.0
+    accumulate: int = 1
+    schedule: str = "cosine"
     final_share: float = 0.1
     beta1: float = 0.9
     beta2: float = 0.99
@@ -50,10 +58,24 @@ class Schedule:
         low = self.learning_rate * self.final_share
         if step <= self.warmup:
             return self.learning_rate * step / self.warmup
+        if self.schedule == "constant":
+            return self.learning_rate
         if step >= self.steps:
             return low
         progress = (step - self.warmup) / (self.steps - self.warmup)
+        if self.schedule == "linear":
+            return low + (self.learning_rate - low) * (1.0 - progress)
         return low + (self.learning_rate - low) * (1.0 + math.cos(math.pi * progress)) / 2
+
+    @property
+    def windows(self) -> int:
+        """Windows a step, those of all micro-batches."""
+        return self.batch * self.accumulate
+
+    @property
+    def averages(self) -> bool:
+        """Whether an average of the weights is kept."""
+        return self.ema_decay > 0
 
     def control_block(self, step: int) -> npt.NDArray[np.uint8]:
         """The control block, as bytes, with `step` steps done."""
@@ -66,6 +88,10 @@ class Schedule:
             beta2=self.beta2,
             epsilon=self.epsilon,
             weight_decay=self.weight_decay,
+            schedule=self.schedule,
+            clip_norm=self.clip_norm,
+            ema_decay=self.ema_decay,
+            ema_warmup=True,
             seed=self.seed,
             step=step,
         )
@@ -136,7 +162,7 @@ def make_plan(config: TrainConfig, device_kind: str, resumed: Plan | None = None
         learning_rate=_or(config.learning_rate, preset.learning_rate),
         batch=_or(config.batch, preset.batch),
         seed=_or(config.seed, Schedule.seed),
-        weight_decay=_or(config.weight_decay, Schedule.weight_decay),
+        **_update(config),
     )
     laps = _or(config.log_every, _laps(steps))
     precision = config.precision or DEFAULT_PRECISION
@@ -149,6 +175,13 @@ def _continued(config: TrainConfig, resumed: Plan) -> Plan:
     schedule = replace(resumed.schedule, steps=steps)
     log_every = _or(config.log_every, _laps(steps))
     return _checked(replace(resumed, schedule=schedule, log_every=log_every))
+
+
+def _update(config: TrainConfig) -> dict[str, Any]:
+    """The settings of the update, whose defaults are no preset's but the schedule's own."""
+    names = "weight_decay", "clip_norm", "ema_decay", "accumulate", "schedule", "final_share"
+    given = {name: getattr(config, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _checked(plan: Plan) -> Plan:

@@ -22,8 +22,14 @@ class Result:
     ----------
     device, arch, gemm, precision, graph: what it ran on, and whether as a graph and why.
     steps: steps done in all; resumed_from: those of them done by earlier runs.
+    accumulate: micro-batches of a step, each of `batch` windows. clip_norm, ema_decay, schedule: of
+        the update (docs/optimizer.md); 0 is off.
     losses: training loss of each step of this run; loss_first, loss_last: its ends.
-    heldout_loss: the last of `heldout`: (step, loss) of every evaluation.
+    grad_norms: global norm of the gradients of each step, before clipping.
+    masked_elements, masked_steps: elements of them that were not finite and counted as 0, and the
+        steps that had any.
+    heldout_loss: the last of `heldout`: (step, loss) of every evaluation. heldout_loss_ema,
+        heldout_ema: of the average of the weights, None and empty without one.
     baseline_loss: to compare it with, of what `baseline` names; bigram_loss: the same where that is
         a bigram model of a text, else None. loss_unit: of all losses, "nats a byte".
     heldout_captures, heldout_replays: of the graph of a held-out batch.
@@ -50,6 +56,10 @@ class Result:
     params: int
     batch: int
     context: int
+    accumulate: int
+    clip_norm: float
+    ema_decay: float
+    schedule: str
     seed: int
     data: str
     data_bytes: int
@@ -63,7 +73,11 @@ class Result:
     steps: int = 0
     resumed_from: int = 0
     losses: list[float] = field(default_factory=list)
+    grad_norms: list[float] = field(default_factory=list)
+    masked_elements: int = 0
+    masked_steps: int = 0
     heldout: list[tuple[int, float]] = field(default_factory=list)
+    heldout_ema: list[tuple[int, float]] = field(default_factory=list)
     captures: int = 0
     updates: int = 0
     replays: int = 0
@@ -98,10 +112,15 @@ class Result:
         """The last held-out loss; None before any evaluation."""
         return self.heldout[-1][1] if self.heldout else None
 
+    @property
+    def heldout_loss_ema(self) -> float | None:
+        """The same of the average of the weights; None without one."""
+        return self.heldout_ema[-1][1] if self.heldout_ema else None
+
     def as_dict(self) -> dict[str, Any]:
         """All figures, ready for JSON: what is no finite number becomes None."""
         figures = asdict(self)
-        for name in ("loss_first", "loss_last", "heldout_loss"):
+        for name in ("loss_first", "loss_last", "heldout_loss", "heldout_loss_ema"):
             figures[name] = getattr(self, name)
         clean: dict[str, Any] = finite(figures)
         return clean

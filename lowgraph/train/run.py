@@ -13,8 +13,9 @@ from lowgraph.models import huggingface
 from lowgraph.precision import Precision
 from lowgraph.train import plot
 from lowgraph.train.checkpoint import Checkpoint
-from lowgraph.train.config import TrainConfig, naming
-from lowgraph.train.datasets import Dataset, has_a_size, plan_for, read_data
+from lowgraph.train.checks import naming
+from lowgraph.train.config import TrainConfig
+from lowgraph.train.datasets import Dataset, early_plan, plan_for, read_data
 from lowgraph.train.logs import RunLog, open_log
 from lowgraph.train.loop import Trainer, check_resume
 from lowgraph.train.plan import make_plan, model_of
@@ -58,11 +59,9 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
         make_plan(config, "", begun)  # says what differs, before data are read for another model
         config.check_model(begun.model)
     data = read_data(model_of(config, begun), config.data)
-    if has_a_size(config, begun):
-        # Refuse before the device is opened, or even built.
-        early, fitted = plan_for(config, config.device_kind or "", data, begun)
-        if resume is not None:
-            check_resume(resume, config, early, fitted)
+    early = early_plan(config, data, begun)
+    if resume is not None and early is not None:
+        check_resume(resume, config, *early)
     prepare_outputs(config, notes.append)
     with nullcontext() if config.log is None else open_log(config.log) as log:
         result = _run(config, say, notes, resume, data, log)
@@ -120,6 +119,10 @@ def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
         preset=plan.preset,
         params=trainer.parts.model.parameter_count,
         batch=plan.schedule.batch,
+        accumulate=plan.schedule.accumulate,
+        clip_norm=plan.schedule.clip_norm,
+        ema_decay=plan.schedule.ema_decay,
+        schedule=plan.schedule.schedule,
         context=plan.shape.context,
         seed=plan.schedule.seed,
         data=data.source,
@@ -139,7 +142,11 @@ def _conclude(result: Result, trainer: Trainer) -> None:
     report = trainer.parts.graph_step.report()
     result.steps = trainer.step
     result.losses = trainer.losses
+    result.grad_norms = trainer.norms
+    result.masked_elements = sum(trainer.masked)
+    result.masked_steps = sum(1 for count in trainer.masked if count)
     result.heldout = trainer.heldout
+    result.heldout_ema = trainer.heldout_ema
     result.interrupted = trainer.interrupted
     result.graph = "on" if report.captures else f"off: {report.why_no_graph}"
     for name in ("captures", "updates", "replays", "refusals", "launches_eager_step",
@@ -152,7 +159,8 @@ def _conclude(result: Result, trainer: Trainer) -> None:
     result.heldout_captures, result.heldout_replays = evaluated.captures, evaluated.replays
     if trainer.step_ms is not None:
         result.step_us = 1000 * trainer.step_ms
-        result.tokens_per_s = result.batch * result.context / trainer.step_ms * 1000
+        tokens = trainer.plan.schedule.windows * result.context
+        result.tokens_per_s = tokens / trainer.step_ms * 1000
     if trainer.warm_step_ms is not None:
         result.warm_step_us = 1000 * trainer.warm_step_ms
 

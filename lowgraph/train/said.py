@@ -11,6 +11,7 @@ from lowgraph.train import checkpoint
 from lowgraph.train.datasets import Dataset
 from lowgraph.train.logs import LapFigures, RunLog
 from lowgraph.train.loop import Trainer
+from lowgraph.train.plan import Schedule
 from lowgraph.train.result import Result
 from lowgraph.train.step_log import Lap
 
@@ -34,13 +35,29 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(result.gemm)
     say(f"precision: {_PRECISIONS[result.precision]}")
     say(
-        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {schedule.batch} windows each, "
+        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {_windows(schedule)} each, "
         f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
         f"steps, weight decay {schedule.weight_decay:g}"
     )
+    say(f"update: {_update(schedule)}")
     graph = "on, from the second step" if trainer.config.graph else "off: --no-graph"
     say(f"graph: {graph}")
     say(trainer.parts.pool.stats().text())
+
+
+def _windows(schedule: Schedule) -> str:
+    if schedule.accumulate == 1:
+        return f"{schedule.batch} windows"
+    return f"{schedule.accumulate} micro-batches of {schedule.batch} windows"
+
+
+def _update(schedule: Schedule) -> str:
+    """What lies between the gradients and the next parameters, beside AdamW."""
+    end = "" if schedule.schedule == "constant" else f" to {schedule.final_share:g} of the peak"
+    clip, decay = schedule.clip_norm, schedule.ema_decay
+    clips = f"gradients clipped to norm {clip:g}" if clip else "no clipping"
+    averages = "average of the weights with decay {:g}" if decay else "no average of the weights"
+    return f"{schedule.schedule} schedule{end}, {clips}, {averages.format(decay)}"
 
 
 class Progress:
@@ -56,15 +73,19 @@ class Progress:
         self._announced = False
 
     def lap(self, trainer: Trainer, lap: Lap) -> None:
-        """Say the last loss of a lap, and its speed."""
+        """Say the last loss and gradient norm of a lap, and its speed; what was masked in it."""
         if not self._announced:
             self._announced = True
             self._say(_graph_line(trainer))
             self._say(f"loss in {self._data.unit}; {self._data.terms}")
+        masked = [count for count in lap.masked if count]
+        if masked:
+            self._say(_masked(sum(masked), len(masked)))
         schedule = trainer.plan.schedule
-        tokens = schedule.batch * trainer.plan.shape.context
+        tokens = schedule.windows * trainer.plan.shape.context
         self._say(
             f"step {lap.last:6d}/{schedule.steps}  loss {lap.losses[-1]:.4f}  "
+            f"norm {lap.norms[-1]:8.3g}  "
             f"{tokens / lap.ms * 1000:10.0f} {self._data.tokens}/s  {lap.ms:9.3f} ms/step"
         )
 
@@ -81,7 +102,10 @@ class Progress:
     def heldout(self, trainer: Trainer, loss: float) -> None:
         """Say the held-out loss of an evaluation on the way; the end's has a line of its own."""
         self.note_heldout(trainer, loss)
-        self._say(f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}")
+        self._say(
+            f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}"
+            f"{_averaged(trainer)}"
+        )
 
     def note_heldout(self, trainer: Trainer, loss: float) -> None:
         """Log the held-out loss of any evaluation."""
@@ -94,6 +118,19 @@ class Progress:
         if folder is not None:
             written = checkpoint.write(folder, trainer.checkpoint())
             self._say(f"checkpoint: step {trainer.step} in {written}")
+
+
+def _averaged(trainer: Trainer) -> str:
+    """The newest held-out loss of the average of the weights, if there is one."""
+    found = trainer.heldout_ema
+    return f" (average of the weights: {found[-1][1]:.4f})" if found else ""
+
+
+def _masked(elements: int, steps: int) -> str:
+    return (
+        f"warning: {counted(elements, 'element')} of the gradients of {counted(steps, 'step')} "
+        "were not finite and counted as 0; try a lower --lr, or --clip 1"
+    )
 
 
 def _graph_line(trainer: Trainer) -> str:
@@ -115,7 +152,12 @@ def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
     gap = f"{abs(bar - heldout):.4f} {side} the {name}'s"
     if not math.isfinite(heldout):
         gap = "the run diverged; try a lower --lr"
-    say(f"held-out loss {heldout:.4f} {result.loss_unit}, {name} {bar:.4f}: {gap}")
+    say(
+        f"held-out loss {heldout:.4f} {result.loss_unit}{_averaged(trainer)}, {name} {bar:.4f}: "
+        f"{gap}"
+    )
+    if result.masked_steps:
+        say(_masked(result.masked_elements, result.masked_steps))
     if result.step_us is not None:
         warm = result.warm_step_us
         later = "" if warm is None else f"; of steps 50 and later: {warm / 1000:.3f} ms"

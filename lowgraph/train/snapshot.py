@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from lowgraph.errors import ConfigError
-from lowgraph.train.config import TrainConfig, flag
+from lowgraph.train.checks import flag
+from lowgraph.train.config import TrainConfig
 
 __all__ = ["MAY_CHANGE", "refuse_changes", "settings", "snapshot"]
 

@@ -16,7 +16,8 @@ from lowgraph.models import huggingface
 from lowgraph.models.registry import find_model
 from lowgraph.train import checkpoint
 from lowgraph.train.checkpoint import Checkpoint
-from lowgraph.train.config import TrainConfig, naming
+from lowgraph.train.checks import naming
+from lowgraph.train.config import TrainConfig
 from lowgraph.train.files import remove_leftovers
 from lowgraph.train.plan import Plan
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from lowgraph import ops
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.protocol import TrainableModel
-from lowgraph.optim import AdamW, GradientNorm
+from lowgraph.optim import Accumulation, GradientNorm, Optimizer
 from lowgraph.stages import arm, stage
-from lowgraph.train.feed import Feed
+from lowgraph.train.feed import Batch, Feed
 from lowgraph.train.ring import MappedRing
 
 __all__ = ["TrainingStep"]
 
 
 class TrainingStep:
-    """Batch, forward, loss, backward, gradient norm, AdamW; nothing in it waits or needs the host.
+    """Batch, its passes, gradient norm, update; nothing in it waits or needs the host.
 
     Its stages: batch, the model's, optimizer, and bookkeeping for control block and loss ring. Its
     arms: optimizer (the update; not the norm, which others read), and ring inside of bookkeeping.
@@ -23,13 +23,16 @@ class TrainingStep:
     What changes from step to step is read from `control`, a block on the device that the step
     itself advances first; `feed` draws the batch by its number.
     optimizer: None leaves the update to somebody else, behind the step.
+    total: None is a step of one pass over the batch; else the batch is cut into its micro-batches,
+    and what they add up to there is what norm and optimizer read.
     """
 
     def __init__(
         self,
         *,
         model: TrainableModel,
-        optimizer: AdamW | None,
+        optimizer: Optimizer | None,
+        total: Accumulation | None,
         norm: GradientNorm,
         library: Library,
         pool: PersistentPool,
@@ -39,6 +42,7 @@ class TrainingStep:
     ) -> None:
         self.model = model
         self.optimizer = optimizer
+        self.total = total
         self.norm = norm
         self._pool = pool
         self._feed = feed
@@ -47,18 +51,21 @@ class TrainingStep:
         self._clock = ops.Control(library)
         self._record = ops.LossRing(library)
 
+    @property
+    def gradients(self) -> Arena:
+        """The step's gradients, which norm and optimizer read."""
+        return self.model.gradients if self.total is None else self.total.gradients
+
     def __call__(self, stream: int) -> None:
         """Enqueue the next step."""
         with stage("bookkeeping"):
             self._clock.advance(stream, self._control)
         with stage("batch"):
             batch = self._feed.draw(stream)
-        trace = self.model.forward(stream, batch.inputs)
-        loss = self.model.loss_and_gradient(stream, trace, batch.targets)
-        self.model.backward(stream, trace)
+        loss, held = self._passes(stream, batch)
         ring, stats = self._ring, self.norm.stats
         with stage("optimizer"):
-            self.norm.measure(stream, self.model.gradients, self._control)
+            self.norm.measure(stream, self.gradients, self._control)
         with stage("bookkeeping"), arm("ring") as on:
             if on:
                 where = ring.device_address
@@ -67,5 +74,25 @@ class TrainingStep:
             with arm("optimizer") as on:
                 if on:
                     self.optimizer.step(stream, self._control, stats)
-        for piece in (*batch.held, loss):
+        for piece in held:
             self._pool.give_back(piece)
+
+    def _passes(self, stream: int, batch: Batch) -> tuple[Slice, tuple[Slice, ...]]:
+        """The step's loss, [1], and what to give back when it is read."""
+        total = self.total
+        if total is None:
+            loss = self._pass(stream, batch)
+            return loss, (*batch.held, loss)
+        for index in range(total.micro_batches):
+            loss = self._pass(stream, batch.part(index, total.micro_batches))
+            with stage("optimizer"):
+                total.add(stream, self.model.gradients, loss, index)
+            self._pool.give_back(loss)
+        return total.loss, batch.held
+
+    def _pass(self, stream: int, batch: Batch) -> Slice:
+        """Forward and backward of a batch; its loss, [1], the caller's to give back."""
+        trace = self.model.forward(stream, batch.inputs)
+        loss = self.model.loss_and_gradient(stream, trace, batch.targets)
+        self.model.backward(stream, trace)
+        return loss

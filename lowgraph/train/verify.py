@@ -15,7 +15,7 @@ from typing import Any
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import GateFailed, LowgraphError
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import Dataset, check_data, has_a_size, plan_for, read_data
+from lowgraph.train.datasets import Dataset, check_data, early_plan, plan_for, read_data
 from lowgraph.train.gates import (
     Gate,
     Subject,
@@ -75,8 +75,7 @@ def run(config: TrainConfig, say: Say) -> list[Gate]:
     ConfigError, DeviceUnavailable or BuildError when there is nothing to put to the gates.
     """
     data = read_data(model_of(config), config.data)
-    if has_a_size(config):
-        plan_for(config, config.device_kind or "", data)  # refuse before the device is opened
+    early_plan(config, data)
     device = open_device(config.device)
     plan, data = plan_for(config, device.kind, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")

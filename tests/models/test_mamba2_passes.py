@@ -1,4 +1,4 @@
-"""What both Mamba-2 models promise of every pass, whatever they compute."""
+"""What both Mamba-2 models promise of every pass, whatever they compute and in which precision."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from lowgraph.models.mamba2 import Mamba2
 from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
 from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.models.mamba2_parameters import initial_values, parameter_specs
+from lowgraph.precision import Precision
 from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
 from tests.models.cases import scheduled_rate
@@ -37,12 +38,13 @@ BATCH = 3
 each = pytest.mark.parametrize("config", CONFIGS, ids=["mamba2", "mamba2-lm"])
 
 
-@pytest.fixture
-def make(rig: Rig) -> Iterator[Make]:
+@pytest.fixture(params=list(Precision), ids=str)
+def make(rig: Rig, request: pytest.FixtureRequest) -> Iterator[Make]:
     made: list[Bench] = []
 
     def build(config: Config, seed: int) -> Bench:
-        made.append(Bench(rig, config, perturbed(config, seed), MODELS[type(config)]))
+        weights, model = perturbed(config, seed), MODELS[type(config)]
+        made.append(Bench(rig, config, weights, model, request.param))
         return made[-1]
 
     yield build

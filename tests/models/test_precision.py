@@ -18,6 +18,7 @@ from lowgraph.train.plan import Schedule
 from tests.models import reference
 from tests.models.bench import Bench
 from tests.models.cases import CASES, batch_of, perturbed
+from tests.models.nearness import ROUNDOFF, assert_as_near, distances
 from tests.models.oracle import split_key_bias
 from tests.support.rig import Rig
 
@@ -28,7 +29,6 @@ Named = dict[str, npt.NDArray[np.float64]]
 Make = Callable[[CharLMConfig, int, Precision], Bench]
 
 FP32, TF32, BF16 = Precision
-ROUNDOFF = {TF32: 2.0**-11, BF16: 2.0**-8}  # relative, of one rounding of an operand
 ODD, BATCH = CASES["odd"]
 SCHEDULE = Schedule(steps=50, warmup=5, learning_rate=0.01, batch=BATCH, weight_decay=0.1)
 
@@ -52,19 +52,6 @@ def exact(config: CharLMConfig, seed: int, tokens: Array, targets: Array) -> tup
     return loss, split_key_bias(found)
 
 
-def distances(found: Named, double: Named) -> dict[str, float]:
-    """Of each tensor, and of all in one under "": norm of the difference over that of `double`.
-
-    A tensor's norm is at least 1e-6 of all: some gradients are zero but for rounding.
-    """
-    assert found.keys() == double.keys()
-    off = {name: float(np.linalg.norm(found[name] - double[name])) for name in double}
-    size = {name: float(np.linalg.norm(double[name])) for name in double}
-    all_sizes = float(np.linalg.norm([*size.values()]))
-    whole = float(np.linalg.norm([*off.values()])) / all_sizes
-    return {"": whole, **{name: off[name] / (size[name] + 1e-6 * all_sizes) for name in double}}
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_bf16_is_as_near_as_autocast(make: Make, case: str, seed: int) -> None:
@@ -81,10 +68,7 @@ def test_bf16_is_as_near_as_autocast(make: Make, case: str, seed: int) -> None:
     _, cast = autocast.gradients(config, perturbed(config, seed), tokens, targets)
     loss, ours = make(config, seed, BF16).gradients(tokens, targets)
 
-    theirs, mine = (distances(split_key_bias(each), double) for each in (cast, ours))
-    assert mine[""] <= 2 * theirs[""]
-    far = {name: off for name, off in mine.items() if off > 2 * max(theirs[name], theirs[""])}
-    assert not far, f"beyond twice autocast's distance: {far}"
+    assert_as_near(split_key_bias(ours), split_key_bias(cast), double)
     assert loss == pytest.approx(double_loss, rel=ROUNDOFF[BF16])
 
 
@@ -92,17 +76,19 @@ def test_bf16_is_as_near_as_autocast(make: Make, case: str, seed: int) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_tf32_lies_between(make: Make, case: str, seed: int) -> None:
     """Three bits more than bfloat16 are a factor of 8; a GPU may round its operands by two units
-    and not by half a one. It does round: float32 is a thousand times nearer."""
+    and not by half a one, or not at all. gemm.cu does round: float32 is much nearer."""
     config, batch = CASES[case]
     tokens, targets = batch_of(config, batch, seed=seed + 1)
     double_loss, double = exact(config, seed, tokens, targets)
     off = {}
     for precision in Precision:
-        loss, found = make(config, seed, precision).gradients(tokens, targets)
+        made = make(config, seed, precision)
+        loss, found = made.gradients(tokens, targets)
         off[precision] = distances(split_key_bias(found), double)[""]
         if precision is TF32:
             assert loss == pytest.approx(double_loss, rel=2 * ROUNDOFF[TF32])
-    assert 20 * off[FP32] < off[TF32] < off[BF16] / 2
+    rounds = made.blas.backend == "kernel"
+    assert (20 * off[FP32] if rounds else 0) < off[TF32] < off[BF16] / 2
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -115,7 +101,7 @@ def test_fifty_steps_follow_float32(make: Make, precision: Precision, seed: int)
     found = np.array(make(ODD, seed, precision).train(batches, SCHEDULE))
     assert wanted[-1] < 0.4 * wanted[0]
     assert np.abs(found - wanted).max() <= 4 * ROUNDOFF[precision] * wanted[0]
-    assert (found != wanted).any(), "it is float32 after all"
+    assert precision is TF32 or (found != wanted).any(), "it is float32 after all"
 
 
 def test_products_that_read_old_weights_do_not_follow(make: Make) -> None:

@@ -18,7 +18,7 @@ from tests.ops.compare import (
 )
 from tests.support.rig import Rig
 
-SIZES = [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256)]
+SIZES = [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256), (3, 50304), (17, 50257)]
 # Exponentials of differences up to 20, each rounded once: 20 units, and the sum of a lane.
 CLOSE = 64 * ROUNDOFF
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.model import Model
 from lowgraph.models.presets import Preset
 from lowgraph.models.registry import ModelEntry
@@ -54,9 +54,10 @@ class Linear(Model):
         pool: PersistentPool,
         stream: int,
         precision: Precision,
+        arenas: tuple[Arena, Arena] | None = None,
     ) -> None:
         assert precision is Precision.FP32, "this one knows float32 alone"
-        super().__init__(specs(config), 1, pool, stream)
+        super().__init__(specs(config), 1, pool, stream, arenas=arenas)
         self.config = config
         self._blas = blas
         self._pool = pool

@@ -90,13 +90,20 @@ def trained(device: Device, data: Dataset, plan: Plan, **flags: Any) -> Trainer:
 
 
 def filled_checkpoint(
-    step: int, shape: CharLMConfig | None = None, model: str = "charlm"
+    step: int,
+    shape: CharLMConfig | None = None,
+    model: str = "charlm",
+    ema_decay: float = 0.0,
 ) -> Checkpoint:
-    """One whose tensors say which step they are of: each element is `step` + 0, 1/4 or 1/2."""
-    plan = micro_plan(model)
+    """One whose tensors say which step they are of: each element is `step` + 0, 1/4 or 1/2.
+
+    With an average of the weights, that is `step` + 3/4.
+    """
+    plan = micro_plan(model, ema_decay=ema_decay)
     plan = plan if shape is None else replace(plan, shape=shape)
     groups = {}
-    for number, group in enumerate(("parameters", "moment1", "moment2")):
+    names = ("parameters", "moment1", "moment2", *(["ema"] if ema_decay else []))
+    for number, group in enumerate(names):
         value = np.float32(step + number / 4)
         groups[group] = {
             spec.name: np.full(spec.shape, value) for spec in find_model(model).specs(plan.shape)

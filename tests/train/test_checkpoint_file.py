@@ -117,7 +117,7 @@ def test_a_number_changed_in_the_metadata_is_refused(tmp_path: Path) -> None:
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": "no JSON"}), "damaged: Expecting value"),
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": "[]"}), "damaged: "),
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": '{"format": 1}'}),
-         "format 1, this version reads 2"),
+         "format 1, this version reads 3"),
     ],
 )  # fmt: skip
 def test_something_else_is_refused(tmp_path: Path, image: bytes, said: str) -> None:
@@ -150,6 +150,41 @@ def test_a_tensor_that_is_not_the_models_is_refused(
 ) -> None:
     checkpoint.write(tmp_path, _with_tensor("n.bias", change))
     assert said in _refusal(tmp_path)
+
+
+def test_the_average_of_the_weights_comes_back(tmp_path: Path) -> None:
+    checkpoint.write(tmp_path, filled_checkpoint(5, ema_decay=0.5))
+    found = checkpoint.read(tmp_path).ema
+    assert found.keys() == filled_checkpoint(5).parameters.keys()
+    assert all((value == 5.75).all() for value in found.values())
+    checkpoint.write(tmp_path, filled_checkpoint(5))
+    assert checkpoint.read(tmp_path).ema == {}
+
+
+@pytest.mark.parametrize(
+    ("ema", "said"),
+    [
+        ({}, "damaged: ema/e.weight is missing"),
+        ({"n.bias": None}, "damaged: ema/n.bias is missing"),
+        ({"n.bias": np.zeros(15, np.float32)}, "ema/n.bias is (15,), the model has (16,)"),
+        ({"n.bias": np.zeros(16)}, "ema/n.bias holds float64, not float32"),
+        ({"more": np.zeros(1, np.float32)}, "it holds 1 tensors more than micro has"),
+    ],
+)
+def test_an_average_that_does_not_fit_is_refused(
+    tmp_path: Path, ema: dict[str, Any], said: str
+) -> None:
+    whole = filled_checkpoint(5, ema_decay=0.5)
+    values = {**whole.ema, **ema} if ema else {}
+    kept = {name: value for name, value in values.items() if value is not None}
+    checkpoint.write(tmp_path, replace(whole, ema=kept))
+    assert said in _refusal(tmp_path)
+
+
+def test_an_average_in_a_run_that_keeps_none_is_refused(tmp_path: Path) -> None:
+    ema = filled_checkpoint(5, ema_decay=0.5).ema
+    checkpoint.write(tmp_path, replace(filled_checkpoint(5), ema=ema))
+    assert f"it holds {len(ema)} tensors more than micro has" in _refusal(tmp_path)
 
 
 def test_the_tensors_of_another_model_are_refused(tmp_path: Path) -> None:

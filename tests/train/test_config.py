@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from lowgraph.errors import ConfigError
+from lowgraph.ops.control import read_control
 from lowgraph.train import arguments
+from lowgraph.train.checks import flag
 from lowgraph.train.config import ONE_BATCH, TrainConfig
+from lowgraph.train.plan import make_plan
 
 
 @pytest.mark.parametrize(
@@ -24,7 +27,7 @@ from lowgraph.train.config import ONE_BATCH, TrainConfig
         (["--batch", "4,8"], "'4,8' is more than one size: a graph is recorded for one number of"),
         (["--batch", "4..8"], "'4..8' is more than one size: a graph is recorded for one number"),
         (["--model", "mamba2", "--sample", "5"], "--sample 5: mamba2 is trained on series and"),
-        (["--preset", "perception"], "tiny, small (it is one of mamba2: see --model)"),
+        (["--preset", "perception"], "tiny, small, gpt2 (it is one of mamba2: see --model)"),
         (["--model", "mamba2", "--preset", "small"], "(it is one of charlm, mamba2-lm: see --mod"),
         (["--preset", "huge"], "unknown preset 'huge' of charlm; there are nano, tiny, small"),
         (["--model", "gpt9"], "unknown model 'gpt9'; there are charlm"),
@@ -33,6 +36,24 @@ from lowgraph.train.config import ONE_BATCH, TrainConfig
         (["--lr", "0"], "--lr must be a finite number above 0, got 0.0"),
         (["--lr", "nan"], "--lr must be a finite number above 0, got nan"),
         (["--weight-decay", "2"], "--weight-decay must be from 0 to 1, got 2.0"),
+        (["--clip", "-1"], "--clip must be a finite number, 0 (off) or more, got -1.0"),
+        (["--clip", "inf"], "--clip must be a finite number, 0 (off) or more, got inf"),
+        (["--clip", "nan"], "--clip must be a finite number, 0 (off) or more, got nan"),
+        (["--ema", "1"], "--ema must be from 0 (off) to below 1, got 1.0"),
+        (["--ema", "-0.1"], "--ema must be from 0 (off) to below 1, got -0.1"),
+        (["--ema", "nan"], "--ema must be from 0 (off) to below 1, got nan"),
+        (["--accumulate", "0"], "--accumulate must be at least 1, got 0"),
+        (["--accumulate", "2.5"], "invalid int value: '2.5'"),
+        (
+            ["--schedule", "step"],
+            "unknown --schedule 'step'; there are cosine, linear, constant",
+        ),
+        (["--final-share", "1.5"], "--final-share must be from 0 to 1, got 1.5"),
+        (["--final-share", "nan"], "--final-share must be from 0 to 1, got nan"),
+        (
+            ["--schedule", "constant", "--final-share", "0.5"],
+            "--final-share 0.5 has no use with --schedule constant, which never falls; leave one",
+        ),
         (["--temperature", "-1"], "--temperature must be a finite number above 0"),
         (["--seed", "-1"], "--seed must be at least 0"),
         (["--log-every", "0"], "--log-every must be at least 1"),
@@ -74,6 +95,24 @@ def test_flags_reach_the_config() -> None:
     assert (given.device, given.preset, given.steps) == ("host", "tiny", 7)
     assert (given.graph, given.learning_rate) == (False, 0.5)
     assert (given.checkpoint, given.checkpoint_every) == (Path("out"), 3)
+
+
+def test_flags_of_the_update_reach_config_and_plan() -> None:
+    flags = {
+        "clip_norm": ("--clip", 1.5), "ema_decay": ("--ema", 0.75), "accumulate":
+        ("--accumulate", 4), "schedule": ("--schedule", "linear"), "final_share":
+        ("--final-share", 0.0),
+    }  # fmt: skip
+    words = [str(word) for pair in flags.values() for word in pair]
+    given = arguments.parse(words)
+    plan = make_plan(given, "host")
+    for name, (spelled, value) in flags.items():
+        assert getattr(given, name) == getattr(plan.schedule, name) == value
+        assert flag(name) == spelled
+    assert plan.schedule.windows == 4 * plan.schedule.batch
+    block = read_control(plan.schedule.control_block(0))
+    assert (block["clip_norm"], block["ema_decay"], block["ema_warmup"]) == (1.5, 0.75, True)
+    assert (block["schedule"], block["lr_min"]) == ("linear", 0.0)
 
 
 @pytest.mark.parametrize(

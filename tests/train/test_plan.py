@@ -74,6 +74,11 @@ def test_a_resumed_plan_may_be_longer() -> None:
         ("--lr", {"learning_rate": 0.5}),
         ("--warmup", {"warmup": 1}),
         ("--weight-decay", {"weight_decay": 0.0}),
+        ("--clip", {"clip_norm": 1.0}),
+        ("--ema", {"ema_decay": 0.5}),
+        ("--accumulate", {"accumulate": 2}),
+        ("--schedule", {"schedule": "linear"}),
+        ("--final-share", {"final_share": 0.0}),
     ],
 )
 def test_a_resumed_plan_refuses_another_setting(flag: str, field: dict[str, Any]) -> None:

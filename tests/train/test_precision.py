@@ -12,11 +12,13 @@ import pytest
 
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError
-from lowgraph.precision import Precision
+from lowgraph.memory import download
+from lowgraph.precision import Precision, bfloat16_bits
 from lowgraph.train import verify
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import read_data
+from lowgraph.train.gates.foreign import ForeignRun, Protection
 from lowgraph.train.loop import Trainer
 from lowgraph.train.plan import Plan, make_plan
 from tests.train.runs import MICRO, assert_same, example, micro_file, micro_plan, trained
@@ -42,11 +44,13 @@ def test_losses_are_those_of_float32(
         trainer = trained(device, data, plan_in(each, model))
         losses[each] = np.array(trainer.losses)
         assert trainer.parts.graph_step.report().refusals == 0
+        rounds = precision == "bf16" or trainer.parts.blas.backend == "kernel"
         trainer.close()
     off = np.abs(losses[precision] - losses["fp32"]).max()
     # Four roundings of an operand, of losses that begin below 6 nats.
     limit = {"tf32": 2.0**-11, "bf16": 2.0**-8}[precision]
-    assert 0 < off <= 4 * limit * losses["fp32"][0]
+    assert off <= 4 * limit * losses["fp32"][0]
+    assert off > 0 or not rounds  # a GPU may take float32 for so small a product
 
 
 @pytest.mark.parametrize("model", MICRO)
@@ -55,6 +59,18 @@ def test_a_sound_step_passes_every_gate_in_bf16(device: Device, model: str, tmp_
     gates = verify.verify(device, plan_in("bf16", model), data, steps=3)
     assert [gate.text() for gate in gates if not gate.passed] == []
     assert tuple(gate.name for gate in gates) == verify.GATES
+
+
+def test_a_foreign_optimizer_moves_the_shadow_too(device: Device, tmp_path: Path) -> None:
+    """The negative gate's: its eager arm would else compute with the first step's weights."""
+    data = read_data("charlm", micro_file("charlm", tmp_path))
+    run = ForeignRun(device, plan_in("bf16"), data, Protection.EAGER)
+    run.run(3)
+    model, stream = run.model, run.parts.stream
+    assert model.shadow is not None
+    wanted = bfloat16_bits(download(model.parameters.flat, stream))
+    np.testing.assert_array_equal(download(model.shadow.flat, stream), wanted)
+    run.close()
 
 
 @pytest.mark.parametrize("precision", NARROW)

@@ -1,4 +1,4 @@
-"""What no run can be is refused before its device is opened, by the trainer as by `verify`."""
+"""What no run can be is refused before its device is opened, by every command that trains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from lowgraph.errors import ConfigError
-from lowgraph.train import checkpoint, run, verify
+from lowgraph.train import ab, checkpoint, run, verify
+from lowgraph.train.atlas import run as atlas
 from lowgraph.train.config import TrainConfig
 from tests.train.runs import filled_checkpoint
 
@@ -20,8 +21,8 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(spec: str) -> None:
         raise AssertionError(f"the device {spec} was opened")
 
-    monkeypatch.setattr(run, "open_device", opened)
-    monkeypatch.setattr(verify, "open_device", opened)
+    for module in (run, verify, ab, atlas):
+        monkeypatch.setattr(module, "open_device", opened)
 
 
 @pytest.fixture
@@ -54,7 +55,15 @@ BOTH: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [run.run, verify.run], ids=["run", "verify"])
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "run": run.run,
+    "verify": verify.run,
+    "ab": ab.run,
+    "atlas": atlas.run,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.parametrize("name", BOTH)
 def test_data_that_do_not_fit(files: Path, command: Callable[..., Any], name: str) -> None:
     flags, said = BOTH[name]

@@ -180,7 +180,7 @@ def test_a_replay_reads_what_the_host_wrote_last(device: Device) -> None:
             parts.feeds.train.mark(number)
             parts.steps_done = number
             driver_stream.synchronize(parts.stream)
-            losses.append((parts.log._ring.read(number - 1, 1)[0], bias, label))
+            losses.append((parts.log._ring.read(number - 1, 1)[0].loss, bias, label))
         for loss, bias, label in losses:
             assert loss == pytest.approx(np.logaddexp(0, bias) - bias * label, rel=1e-6)
 

@@ -14,7 +14,8 @@ from lowgraph.errors import ConfigError
 from lowgraph.models.presets import CharLMConfig
 from lowgraph.models.registry import MODELS
 from lowgraph.train import checkpoint
-from lowgraph.train.config import TrainConfig, flag
+from lowgraph.train.checks import flag
+from lowgraph.train.config import TrainConfig
 from lowgraph.train.plan import Plan, Schedule, make_plan
 from lowgraph.train.snapshot import MAY_CHANGE, refuse_changes, snapshot
 from tests.train.runs import filled_checkpoint
@@ -33,6 +34,11 @@ CHANGED: dict[str, Any] = {
     "learning_rate": 0.5,
     "warmup": 3,
     "weight_decay": 0.25,
+    "clip_norm": 2.0,
+    "ema_decay": 0.75,
+    "accumulate": 3,
+    "schedule": "linear",
+    "final_share": 0.5,
     "log_every": 11,
     "eval_every": 5,
     "heldout_batches": 2,
@@ -52,7 +58,7 @@ CHANGED: dict[str, Any] = {
 BASE = TrainConfig(checkpoint=Path("out"))
 MATTERS = {
     "model", "preset", "precision", "batch", "seed", "learning_rate", "warmup", "weight_decay",
-    "weights",
+    "clip_norm", "ema_decay", "accumulate", "schedule", "final_share", "weights",
 }  # fmt: skip
 
 
@@ -115,7 +121,7 @@ def test_all_changes_are_told_at_once() -> None:
 
 
 def _through_a_file(folder: Path, plan: Plan) -> Plan:
-    written = filled_checkpoint(1, plan.shape)
+    written = filled_checkpoint(1, plan.shape, ema_decay=plan.schedule.ema_decay)
     config = snapshot(TrainConfig(), plan.values())
     cursor = replace(written.cursor, seed=plan.schedule.seed)
     checkpoint.write(folder, replace(written, plan=plan, config=config, cursor=cursor))
@@ -125,7 +131,9 @@ def _through_a_file(folder: Path, plan: Plan) -> Plan:
 @pytest.mark.parametrize("name", [field.name for field in fields(Schedule)])
 def test_every_field_of_the_schedule_comes_back(tmp_path: Path, name: str) -> None:
     plan = filled_checkpoint(1).plan
-    schedule = replace(plan.schedule, **{name: getattr(plan.schedule, name) * 2 + 1})
+    value = getattr(plan.schedule, name)
+    other: Any = "linear" if name == "schedule" else value * 2 + 1
+    schedule = replace(plan.schedule, **{name: other})
     changed = replace(plan, schedule=schedule)
     assert _through_a_file(tmp_path, changed) == changed != plan
 

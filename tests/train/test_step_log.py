@@ -101,9 +101,13 @@ def test_a_pause_is_not_part_of_a_lap(events: FakeEvents) -> None:
 
 def test_a_mean_time_counts_the_laps_that_begin_late_enough() -> None:
     mean = MeanTime(5)
-    for lap in (Lap(0, [0.0] * 4, 9.0), Lap(4, [0.0] * 2, 8.0)):
+    for lap in (_lap(0, 4, 9.0), _lap(4, 2, 8.0)):
         mean.add(lap)
         assert mean.ms is None
-    mean.add(Lap(5, [0.0], 1.0))
-    mean.add(Lap(6, [0.0] * 3, 3.0))
+    mean.add(_lap(5, 1, 1.0))
+    mean.add(_lap(6, 3, 3.0))
     assert mean.ms == (1.0 + 3 * 3.0) / 4
+
+
+def _lap(first: int, steps: int, ms: float) -> Lap:
+    return Lap(first, [0.0] * steps, [0.0] * steps, [0] * steps, ms)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lowgraph import ops
 from lowgraph.capture import CopyIn, GraphStep
 from lowgraph.driver import Device
 from lowgraph.errors import CaptureFailed, LowgraphError
 from lowgraph.models.layers import Layers
-from lowgraph.optim import AdamW
+from lowgraph.optim import Accumulation, AdamW
 from lowgraph.train import verify
 from lowgraph.train.data import Corpus
 from lowgraph.train.gates import Gate
@@ -21,6 +23,7 @@ from tests.support.process import output_of
 from tests.support.rig import Rig
 from tests.train import cripples
 from tests.train.runs import micro_corpus, micro_plan
+from tests.train.updates import EVERYTHING
 
 pytestmark = pytest.mark.both
 
@@ -64,6 +67,52 @@ def test_a_sound_step_passes_every_gate(device: Device, corpus: Corpus) -> None:
     assert figures["launches"] == 1
     assert figures["moves"] == figures["coverage"] == 17  # tensors of one layer
     assert (figures["negative"] or 0) > 0
+
+
+def test_a_step_with_everything_on_passes_every_gate(device: Device, corpus: Corpus) -> None:
+    """Clipping, average, micro-batches and a linear schedule."""
+    plan = micro_plan(**EVERYTHING)
+    gates = {gate.name: gate for gate in verify.verify(device, plan, corpus, steps=3)}
+    assert _failed(gates) == set()
+    # Gradients, their sum, parameters, two moments and average; the control block.
+    assert f"bit for bit in {6 * 17 + 1} buffers" in gates["positive"].detail
+    assert "a gradient and state (moment1, moment2, ema)" in gates["coverage"].detail
+    assert (gates["negative"].figure or 0) > 0
+
+
+@pytest.fixture
+def judge_everything(
+    device: Device, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], Gates]:
+    """As `judge`, with everything on."""
+    monkeypatch.setattr(verify, "negative", lambda *_: Gate("negative", True, 0, "left out"))
+    plan = micro_plan(**EVERYTHING)
+    return lambda: {gate.name: gate for gate in verify.verify(device, plan, corpus, steps=2)}
+
+
+def test_an_average_that_is_never_written(
+    judge_everything: Callable[[], Gates], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = ops.AdamW.step
+
+    def without(kernel: ops.AdamW, *given: Any, ema: Any = 0, **named: Any) -> None:
+        spare = ema.pool.take("spare", ema.elements)
+        step(kernel, *given, ema=spare, **named)
+        ema.pool.give_back(spare)
+
+    monkeypatch.setattr(ops.AdamW, "step", without)
+    gates = judge_everything()
+    assert _failed(gates) == {"coverage"}
+    assert "elements of ema stay zero" in gates["coverage"].detail
+
+
+def test_a_sum_that_is_never_written(
+    judge_everything: Callable[[], Gates], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Accumulation, "add", lambda *_: None)
+    gates = judge_everything()
+    assert "coverage" in _failed(gates)
+    assert "elements of the gradient are never written" in gates["coverage"].detail
 
 
 def test_without_the_optimizer_nothing_moves(judge: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.process import words_of
-from tests.train.runs import ROOT, environment
+from tests.train.runs import ROOT, environment, micro_file
 
 COMMAND = "import sys; from lowgraph.cli import main; sys.exit(main())"
 GATES = ["positive", "moves", "repeats", "launches", "negative", "coverage"]
@@ -59,6 +60,33 @@ def test_every_gate_passes_for_nano(spec: str, tmp_path: Path) -> None:
         assert gate["detail"] in done.stdout
     assert found["model"] == "charlm"
     assert found["steps"] == 4
+
+
+@pytest.mark.both
+def test_every_gate_passes_for_a_model_of_series(spec: str, tmp_path: Path) -> None:
+    """Its features are the file's three, not the preset's eight."""
+    data, file = micro_file("mamba2", tmp_path), tmp_path / "gates.json"
+    flags = ("--model", "mamba2", "--preset", "nano", "--steps", "2", "--data", str(data))
+    done = _verify("--device", spec, *flags, "--json", str(file))
+    assert done.returncode == 2 and "30 rows held out are shorter than one window" in done.stderr
+    np.save(data, np.concatenate([np.load(data)] * 2))
+    done = _verify("--device", spec, *flags, "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(file.read_text())
+    assert (found["model"], [gate["passed"] for gate in found["gates"]]) == ("mamba2", [True] * 6)
+
+
+@pytest.mark.both
+def test_the_flags_of_the_update_are_those_of_a_run(spec: str) -> None:
+    done = _verify(
+        "--device", spec, "--preset", "nano", "--steps", "2", "--clip", "1", "--ema", "0.9",
+        "--accumulate", "2", "--schedule", "constant",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "get a gradient and state (moment1, moment2, ema)" in done.stdout
+    refused = _verify("--accumulate", "0")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--accumulate must be at least 1, got 0" in refused.stderr
 
 
 @pytest.mark.both

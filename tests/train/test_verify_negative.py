@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lowgraph.driver import Device
 from lowgraph.errors import LowgraphError
 from lowgraph.train.gates import Gate, negative
+from lowgraph.train.gates.foreign import ForeignRun, Protection
+from lowgraph.train.parts import Parts
 from tests.train.runs import micro_corpus, micro_plan
+from tests.train.updates import EVERYTHING
 
 pytestmark = pytest.mark.both
 
@@ -32,6 +36,23 @@ def test_it_diverges_the_check_names_it_and_the_pin_mends_it(
     assert "the check said: " in gate.detail
     assert "input 'parameters' of 'step of a foreign optimizer' moved" in gate.detail
     assert "with the pin it is the eager one" in gate.detail
+
+
+def test_the_foreign_optimizer_does_what_the_runs_own_does(device: Device, tmp_path: Path) -> None:
+    """So that it reads the gradients that the step's optimizer would: with micro-batches their sum.
+
+    Bit for bit, for it is the same update with another place to write to.
+    """
+    plan, corpus = micro_plan(**EVERYTHING), micro_corpus(tmp_path)
+    foreign = ForeignRun(device, plan, corpus, Protection.EAGER)
+    values = foreign.run(3)
+    foreign.close()
+    parts = Parts(device, plan, corpus, graph=False, ring_slots=3)
+    for _ in range(3):
+        parts.advance()
+    own = np.concatenate([value.ravel() for value in parts.tensors()["parameters"].values()])
+    parts.close()
+    np.testing.assert_array_equal(values.view(np.uint32), own.view(np.uint32))
 
 
 def test_a_buffer_that_does_not_move_is_a_failed_gate(device: Device, tmp_path: Path) -> None:

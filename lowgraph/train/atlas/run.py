@@ -18,7 +18,7 @@ from lowgraph.train.atlas.saved import changes, read_saved
 from lowgraph.train.atlas.subject import Subject
 from lowgraph.train.atlas.text import change_lines, summary_text, text_of
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.datasets import plan_for, read_data
+from lowgraph.train.datasets import early_plan, plan_for, read_data
 from lowgraph.train.parts import Parts
 from lowgraph.train.plan import model_of
 from lowgraph.train.result import write_json
@@ -54,6 +54,7 @@ def run(
 
 def _run(config: TrainConfig, say: Say, tsv: Path | None, arms: Sequence[str] | None) -> Atlas:
     data = read_data(model_of(config), config.data)
+    early_plan(config, data)
     device = open_device(config.device)
     plan, data = plan_for(config, device.kind, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 def coverage(subject: Subject) -> Gate:
-    """One step over poisoned gradients and zero moments. figure: parameters that are covered."""
+    """One step over poisoned gradients and zero state. figure: parameters that are covered."""
     parts = subject.parts
     inputs = [*parts.feeds.train.sources, *parts.feeds.heldout.sources]
     subject.restore(subject.initial)
@@ -43,7 +43,8 @@ def coverage(subject: Subject) -> Gate:
             extra.append(f"{piece.name} was written")
     subject.restore(subject.initial)
     wrong = extra + [f"{name}: {fault}" for name, fault in faults]
-    detail = f"{covered} of {len(parameters)} parameters get a gradient and both moments"
+    state = ", ".join(parts.optimizer.state)
+    detail = f"{covered} of {len(parameters)} parameters get a gradient and state ({state})"
     detail += "; nothing beside them is written" if not extra else ""
     if wrong:
         detail += f"; {'; '.join(wrong[:_SHOWN])}{' ...' if len(wrong) > _SHOWN else ''}"
@@ -51,28 +52,32 @@ def coverage(subject: Subject) -> Gate:
 
 
 def _poison(subject: Subject) -> None:
-    """Gradients hold the poison, padding too; moments hold zero, so that a written one shows."""
+    """Gradients hold the poison, padding too; state holds zero, so that a written one shows."""
     parts = subject.parts
-    flat = parts.model.gradients.flat
-    driver.memory.memset_d32_async(flat.address, _POISON, flat.elements, parts.stream)
-    for moment in (parts.optimizer.moment1, parts.optimizer.moment2):
-        fill_zero(moment.flat, parts.stream)
+    for arena in subject.gradients:
+        flat = arena.flat
+        driver.memory.memset_d32_async(flat.address, _POISON, flat.elements, parts.stream)
+    for arena in parts.optimizer.state.values():
+        fill_zero(arena.flat, parts.stream)
 
 
 def _uncovered(subject: Subject, after: Snapshot) -> list[tuple[str, str]]:
     """Parameters, by name, that lack something, and what."""
-    model, optimizer = subject.parts.model, subject.parts.optimizer
+    parts = subject.parts
+    optimizer, clip = parts.optimizer, parts.norm.read(parts.stream).coefficient
     faults = []
-    for name in model.parameters:
-        if name not in model.gradients:
+    for name in parts.model.parameters:
+        if name not in parts.model.gradients:
             faults.append((name, "has no gradient buffer"))
             continue
-        gradient = _tensor(after, model.gradients, name)
-        fault = _gradient_fault(gradient)
-        for moment in (optimizer.moment1, optimizer.moment2):
-            fault = fault or _moment_fault(after, moment, name, gradient)
-        if fault:
-            faults.append((name, fault))
+        found = [_gradient_fault(_tensor(after, arena, name)) for arena in subject.gradients]
+        scaled = clip * _tensor(after, parts.body.gradients, name)
+        for moment in (optimizer.state[kept] for kept in optimizer.state_names):
+            found.append(_state_fault(after, moment, name, scaled))
+        if optimizer.ema is not None:
+            value = _tensor(after, parts.model.parameters, name)
+            found.append(_state_fault(after, optimizer.ema, name, value))
+        faults += [(name, fault) for fault in found if fault][:1]
     return faults
 
 
@@ -85,11 +90,12 @@ def _gradient_fault(gradient: Array) -> str:
     return "" if gradient.any() else "the gradient is zero in every element"
 
 
-def _moment_fault(after: Snapshot, moment: Arena, name: str, gradient: Array) -> str:
-    if name not in moment:
-        return f"has no buffer in {moment.name}"
-    missing = (np.abs(gradient) > _SMALLEST) & (_tensor(after, moment, name) == 0)
-    return f"{int(missing.sum())} elements of {moment.name} stay zero" if missing.any() else ""
+def _state_fault(after: Snapshot, arena: Arena, name: str, source: Array) -> str:
+    """What is wrong with state that the step makes, out of zero, from `source`."""
+    if name not in arena:
+        return f"has no buffer in {arena.name}"
+    missing = (np.abs(source) > _SMALLEST) & (_tensor(after, arena, name) == 0)
+    return f"{int(missing.sum())} elements of {arena.name} stay zero" if missing.any() else ""
 
 
 def _extra(subject: Subject, after: Snapshot) -> list[str]:
@@ -97,7 +103,7 @@ def _extra(subject: Subject, after: Snapshot) -> list[str]:
     parts = subject.parts
     gradients = parts.model.gradients
     names = set(parts.model.parameters)
-    arenas = (gradients, parts.optimizer.moment1, parts.optimizer.moment2)
+    arenas = (*subject.gradients, *parts.optimizer.state.values())
     found = [f"{arena.name} has {name}, which is no parameter" for arena in arenas
              for name in arena if name not in names]  # fmt: skip
     padding = np.ones(gradients.elements, np.bool_)

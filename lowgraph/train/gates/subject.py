@@ -61,8 +61,14 @@ class Subject:
     @property
     def arenas(self) -> tuple[Arena, ...]:
         """Gradients, parameters and optimizer state, in the order in which a step writes them."""
-        model, optimizer = self.parts.model, self.parts.optimizer
-        return model.gradients, model.parameters, optimizer.moment1, optimizer.moment2
+        parts = self.parts
+        return *self.gradients, parts.model.parameters, *parts.optimizer.state.values()
+
+    @property
+    def gradients(self) -> tuple[Arena, ...]:
+        """Those of a pass, and their sum over micro-batches if there is one."""
+        own, total = self.parts.model.gradients, self.parts.total
+        return (own,) if total is None else (own, total.gradients)
 
     def snapshot(self) -> Snapshot:
         """Download the persistent state; waits for the steps issued so far."""

@@ -1,0 +1,54 @@
+"""Checks of single settings, whose messages name the flag."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lowgraph.errors import ConfigError
+
+__all__ = ["above_zero", "at_least", "check_folder", "flag", "naming"]
+
+_FLOAT32_MAX = 3.4e38
+_SPELLED = {"learning_rate": "lr", "clip_norm": "clip", "ema_decay": "ema", "graph": "no_graph"}
+
+
+def flag(label: str) -> str:
+    """The command-line spelling of a field."""
+    return "--" + _SPELLED.get(label, label).replace("_", "-")
+
+
+@contextmanager
+def naming(label: str) -> Iterator[None]:
+    """Put a flag before what a ConfigError says of the path that it names."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{flag(label)} {error}") from error
+
+
+def check_folder(label: str, path: Path, folder: Path) -> None:
+    """Refuse an output whose folder is not there, is a file, or may not be written."""
+    # os.path's questions answer False where Path's raise: below a folder that may not be entered.
+    if not os.path.isdir(folder):
+        state = "is not a folder" if os.path.exists(folder) else "is not there"
+        raise ConfigError(f"{flag(label)} {path}: {folder} {state}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(f"{flag(label)} {path}: {folder} may not be written")
+
+
+def at_least(label: str, value: int | None, low: int) -> None:
+    """Refuse a number below `low`; None is no number."""
+    if value is not None and value < low:
+        raise ConfigError(f"{flag(label)} must be at least {low}, got {value}")
+
+
+def above_zero(label: str, value: float | None) -> None:
+    """Refuse a number that is not finite and positive in float32; None is no number."""
+    if value is not None and not (value > 0.0 and math.isfinite(value)):
+        raise ConfigError(f"{flag(label)} must be a finite number above 0, got {value}")
+    if value is not None and value > _FLOAT32_MAX:
+        raise ConfigError(f"{flag(label)} must be at most {_FLOAT32_MAX} (float32), got {value}")

@@ -1,0 +1,109 @@
+"""The Mamba-2 models in TF32 and bfloat16: as near to float64 as PyTorch's autocast is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowgraph.models.mamba2 import Mamba2
+from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
+from lowgraph.models.mamba2_lm import Mamba2LM
+from lowgraph.precision import Precision
+from lowgraph.train.plan import Schedule
+from tests.models.bench import Bench
+from tests.models.nearness import ROUNDOFF, assert_as_near, distances
+from tests.support.rig import Rig
+
+pytestmark = pytest.mark.both
+
+torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
+pytest.importorskip("transformers", reason="the oracle extra is not installed")
+from tests.models import torch_oracle  # noqa: E402
+from tests.models.cases_mamba2 import batch_of, perturbed  # noqa: E402
+from tests.models.rival_mamba2 import Perception  # noqa: E402
+from tests.models.rival_mamba2_lm import LM, all_in  # noqa: E402
+
+Config = Mamba2Config | Mamba2LMConfig
+Make = Callable[[Config, int, Precision], Bench]
+MODELS: dict[type, Any] = {Mamba2Config: Mamba2, Mamba2LMConfig: Mamba2LM}
+CASES = {
+    "odd": (Mamba2Config(5, 24, 33, 2, 12, 7, 4, 3), 3),
+    "one-step": (Mamba2Config(4, 8, 1, 2, 8, 3, 4, 1), 5),
+    "one-head": (Mamba2Config(7, 40, 45, 1, 40, 33, 2, 2), 2),
+    "lm odd": (Mamba2LMConfig(18, 33, 2, 61, 2, 12, 7, 4), 3),
+    "lm one-token": (Mamba2LMConfig(10, 1, 1, 5, 2, 5, 3, 4), 4),
+    "lm deep": (Mamba2LMConfig(12, 20, 4, 37, 2, 8, 9, 3), 2),
+}
+FP32, TF32, BF16 = Precision
+
+
+@pytest.fixture
+def make(rig: Rig) -> Iterator[Make]:
+    made: list[Bench] = []
+
+    def build(config: Config, seed: int, precision: Precision) -> Bench:
+        weights, model = perturbed(config, seed), MODELS[type(config)]
+        made.append(Bench(rig, config, weights, model, precision))
+        return made[-1]
+
+    yield build
+    for bench in made:
+        bench.close()
+
+
+def oracle(config: Config, seed: int, data: Any, dtype: Any, cast: bool = False) -> Any:
+    """Loss and gradients in a dtype, or under autocast over it."""
+    module = Perception(config) if isinstance(config, Mamba2Config) else LM(config)
+    loaded = torch_oracle.load(module, perturbed(config, seed), dtype)
+    with all_in(dtype), torch.autocast("cpu", dtype=torch.bfloat16, enabled=cast):
+        loss = loaded(*(torch_oracle.tensor(values, dtype) for values in data))
+    loss.to(dtype).backward()
+    return float(loss.detach()), {
+        name: parameter.grad.double().numpy() for name, parameter in loaded.named_parameters()
+    }
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_bf16_is_as_near_as_autocast(make: Make, case: str, seed: int) -> None:
+    config, batch = CASES[case]
+    data = batch_of(config, batch, seed + 1)
+    double_loss, double = oracle(config, seed, data, torch.float64)
+    _, cast = oracle(config, seed, data, torch.float32, cast=True)
+    loss, ours = make(config, seed, BF16).gradients(*data)
+    assert_as_near(ours, cast, double)
+    assert loss == pytest.approx(double_loss, rel=ROUNDOFF[BF16])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_tf32_lies_between(make: Make, case: str, seed: int) -> None:
+    """Three bits more than bfloat16 are a factor of 8; a GPU may round less well, or not at all.
+    gemm.cu does round: float32 is much nearer."""
+    config, batch = CASES[case]
+    data = batch_of(config, batch, seed + 1)
+    _, double = oracle(config, seed, data, torch.float64)
+    benches = {precision: make(config, seed, precision) for precision in Precision}
+    off = {
+        precision: distances(bench.gradients(*data)[1], double)[""]
+        for precision, bench in benches.items()
+    }
+    rounds = benches[TF32].blas.backend == "kernel"
+    assert (20 * off[FP32] if rounds else 0) < off[TF32] < off[BF16] / 2
+
+
+@pytest.mark.parametrize("precision", [TF32, BF16])
+@pytest.mark.parametrize("case", ["odd", "lm odd"])
+def test_fifty_steps_follow_float32(make: Make, case: str, precision: Precision) -> None:
+    """Within four roundings of an operand, times the first loss."""
+    config, batch = CASES[case]
+    schedule = Schedule(steps=50, warmup=5, learning_rate=1e-2, batch=batch, weight_decay=0.1)
+    batches = [batch_of(config, batch, seed % 3) for seed in range(50)]
+    wanted = np.array(make(config, 3, FP32).train(batches, schedule))
+    found = np.array(make(config, 3, precision).train(batches, schedule))
+    assert wanted[-1] < 0.8 * wanted[0]
+    assert np.abs(found - wanted).max() <= 4 * ROUNDOFF[precision] * wanted[0]
+    assert precision is TF32 or (found != wanted).any(), "it is float32 after all"
