@@ -14,6 +14,7 @@ from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.ops.grad_norm import new_stats, stats_bytes
 from lowgraph.ops.random_state import Draws
 from lowgraph.ops.ssd_tensors import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.precision import Precision
 from tests.support.rig import Rig
 
 B, T, C, V, HEADS = 2, 5, 8, 7, 2
@@ -151,6 +152,8 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
     rms, update, gates = ops.RmsNorm(lib), ops.GatedUpdate(lib), f(ROWS, 2 * C)
     partial, flat = f(64, 5, C), f(40)
+    loop, turned = ops.GatedLoop(lib, 8, Precision.FP32), f(2, 16, 8)
+    loop_gates, loop_bias, loop_weight = f(1, 16, 16), f(8), f(16, 8)
     steps, head, big = (f(B, T, HEADS), f(HEADS), f(B, T, HEADS, C))
     inputs = SsdInputs(big, steps, head, head, f(B, T, 3), f(B, T, 3), head)
     grads = SsdInputs(*(f(*rig.get(buffer).shape) for buffer in inputs))
@@ -179,6 +182,18 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             lambda: update.bias_backward(s, weight, weight, partial, gates, ROWS, C),
             2,
         ),
+        "loop forward": (
+            lambda: loop.forward(
+                s, turned, loop_gates, turned, turned, loop_weight, loop_bias, loop_bias, 16, 1
+            ),
+            1,
+        ),
+        "loop backward": (
+            lambda: loop.backward(
+                s, turned, loop_gates, loop_bias, loop_bias, partial, loop_weight, 16, 1
+            ),
+            2,
+        ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
         "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
         "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
@@ -198,7 +213,7 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     linear, long = ops.FusedLinear(lib, ROWS, C, 16), ops.FusedLinear(lib, 300, C, 16)
     x, y, weight = narrow(300, C), narrow(300, 16), narrow(16, C)
     wide, bias, dweight, room = f(300, 16), f(16), f(16, C), f(*long.workspace_shape())
-    sums = (dweight, bias, room)
+    sums, narrow_bias = (dweight, bias, room), narrow(16)
     return {
         "flashattention forward": (
             lambda: attention.forward(s, out, lse, packed, 1, HEADS, length),
@@ -214,8 +229,8 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "fusedlinear forward": (lambda: linear.forward(s, y, x, weight), 1),
         "fusedlinear wide": (lambda: linear.forward_wide(s, wide, x, weight), 1),
-        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, bias), 1),
-        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, bias), 1),
+        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, narrow_bias), 1),
+        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, narrow_bias), 1),
         "fusedlinear residual": (
             lambda: linear.forward_residual(s, wide, x, weight, bias, wide),
             1,
@@ -263,6 +278,6 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
     words |= {"GradientNorm": "gradient norm"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
-    words |= {"RmsNorm": "rms", "GatedUpdate": "update"}
+    words |= {"RmsNorm": "rms", "GatedUpdate": "update", "GatedLoop": "loop forward"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers
         assert words.get(name, name.lower()) in tested, name
