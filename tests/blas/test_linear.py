@@ -164,7 +164,7 @@ def test_a_route_that_does_not_take_a_layer_says_so(bench: Bench) -> None:
         blas.prepare([Layer(Form.BACKWARD, 8, 8, 8, BF16)])
     with (
         blas_with(bench, Route.LIBRARY) as blas,
-        pytest.raises(ConfigError, match="slope of GELU is for bfloat16, .* take SEPARATE"),
+        pytest.raises(ConfigError, match=r"slope of GELU is for bfloat16, .* take SEPARATE"),
     ):
         blas.prepare([Layer(Form.BACKWARD_GELU, 8, 8, 8)])
     with blas_with(bench, Route.OWN) as blas:
