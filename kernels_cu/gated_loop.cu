@@ -19,27 +19,14 @@
 #define FORWARD_PITCH PITCH(MOST)
 #define BACKWARD_PITCH PITCH(2 * MOST)
 
-#if LOOP_TF32
-#define FORWARD_BYTES 18436
-#define BACKWARD_BYTES 43012
-#else
-#define FORWARD_BYTES 153604
-#define BACKWARD_BYTES 178180
-#endif
-
 struct ForwardWork {
     float h[2][ROWS][FORWARD_PITCH];  // factors of this turn and of the next: one barrier a turn
-    float weights[WEIGHT_FLOATS + 1];  // an array of nothing is none
 };
 
 struct BackwardWork {
     float gates[2][ROWS][BACKWARD_PITCH];  // da, then db
     float sums[8][2 * MOST];               // of each g
-    float weights[WEIGHT_FLOATS + 1];
 };
-
-static_assert(sizeof(ForwardWork) == FORWARD_BYTES, "lowgraph/ops/gated_loop.py says so");
-static_assert(sizeof(BackwardWork) == BACKWARD_BYTES, "lowgraph/ops/gated_loop.py says so");
 
 // Turns products into s and t, and h into the next state.
 __device__ __forceinline__ void update_state(
@@ -58,18 +45,17 @@ __device__ __forceinline__ void update_state(
 }
 
 // Overwrites all states and gates, with s and t.
-// Launch: block 256, grid chunks; a chunk is `groups` times 16 rows. Shared memory for a ForwardWork.
+// Launch: block 256, grid chunks; a chunk is `groups` times 16 rows.
 extern "C" __global__ void __launch_bounds__(256) gated_loop_forward(
     float* __restrict__ states, float* __restrict__ gates, const float* __restrict__ x,
     const float* __restrict__ branch, const float* __restrict__ weight,
     const float* __restrict__ gate_bias, const float* __restrict__ candidate_bias, int rows, int C,
     int turns, int groups)
 {
-    extern __shared__ float4 room[];
-    ForwardWork& w = *reinterpret_cast<ForwardWork*>(room);
+    __shared__ __align__(16) ForwardWork w;
     Lane me = lane_of(C);
     Weights<MOST / 16, 4> weights;
-    load_forward(weights, w.weights, weight, me, C);
+    load_forward(weights, weight, me, C);
     clear_shared(&w.h[0][0][0], 2 * ROWS * FORWARD_PITCH);
     float2 biases[4];
     UNROLL for (int j = 0; j < 4; j++) {
@@ -95,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(256) gated_loop_forward(
             __syncthreads();
             if (!me.works) continue;
             float d[4][4] = {};
-            add_product(d, factors[0], FORWARD_PITCH, weights, w.weights, me, C, C);
+            add_product(d, factors[0], FORWARD_PITCH, weights, weight, me, C, C);
             update_state(h, d, biases);
             float* to = states + (turn + 1LL) * rows * C;
             float* gate = gates + 2LL * turn * rows * C;
@@ -164,16 +150,15 @@ __device__ __forceinline__ void write_gates(
 
 // Overwrites dh, the gradient of the last state, with that of the first; gates, s and t, with da and
 // db; and partial[chunk] with their sums over the chunk's rows and all turns.
-// Launch: block 256, grid chunks, as gated_loop_forward. Shared memory for a BackwardWork.
+// Launch: block 256, grid chunks, as gated_loop_forward.
 extern "C" __global__ void __launch_bounds__(256) gated_loop_backward(
     float* __restrict__ dh, float* __restrict__ gates, float* __restrict__ partial,
     const float* __restrict__ weight, int rows, int C, int turns, int groups)
 {
-    extern __shared__ float4 room[];
-    BackwardWork& w = *reinterpret_cast<BackwardWork*>(room);
+    __shared__ __align__(16) BackwardWork w;
     Lane me = lane_of(C);
     Weights<MOST / 8, 2> weights;
-    load_backward(weights, w.weights, weight, me, C);
+    load_backward(weights, weight, me, C);
     clear_shared(&w.gates[0][0][0], 2 * ROWS * BACKWARD_PITCH);
     float2 sums[4] = {};  // da of both tiles, then db
     for (int group = 0; group < groups; group++) {
@@ -192,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(256) gated_loop_backward(
             if (turn > 0) given = load_gates(gates + (turn - 1) * size, me, first, rows, C);
             __syncthreads();
             if (!me.works) continue;
-            add_product(d, factors[0], BACKWARD_PITCH, weights, w.weights, me, 2 * C, C);
+            add_product(d, factors[0], BACKWARD_PITCH, weights, weight, me, 2 * C, C);
         }
         UNROLL for (int i = 0; i < 4; i++) {
             int j = i / 2, e = i % 2 * 2;

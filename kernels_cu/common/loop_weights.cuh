@@ -75,10 +75,8 @@ struct Weights {
     float4 quad[SIXTEENS][TILES];
 };
 
-#define WEIGHT_FLOATS 0
-
 __device__ __forceinline__ void load_forward(
-    Weights<MOST / 16, 4>& w, float*, const float* weight, const Lane& me, int C)
+    Weights<MOST / 16, 4>& w, const float* weight, const Lane& me, int C)
 {
     VECTOR for (int i = 0; i < MOST / 16; i++) {
         UNROLL for (int j = 0; j < 4; j++) {
@@ -95,7 +93,7 @@ __device__ __forceinline__ void load_forward(
 }
 
 __device__ __forceinline__ void load_backward(
-    Weights<MOST / 8, 2>& w, float*, const float* weight, const Lane& me, int C)
+    Weights<MOST / 8, 2>& w, const float* weight, const Lane& me, int C)
 {
     VECTOR for (int i = 0; i < MOST / 8; i++) {
         UNROLL for (int j = 0; j < 2; j++) {
@@ -134,34 +132,19 @@ __device__ __forceinline__ void add_product(
 
 #else
 
-#define WEIGHT_PITCH (MOST + 4)
-#define WEIGHT_FLOATS (2 * MOST * WEIGHT_PITCH)
-
-// Nothing: all weights lie in shared memory, [2C][WEIGHT_PITCH].
+// Nothing: a warp reads its part of the weights through the cache, as often as it needs them. All of
+// them are more than the shared memory of a block on some GPUs.
 template <int SIXTEENS, int TILES>
 struct Weights {
 };
 
-__device__ __forceinline__ void load_shared(float* shared, const float* weight, int C)
-{
-    int quads = C / 4;
-    for (int i = threadIdx.x; i < 2 * C * quads; i += THREADS) {
-        int row = i / quads, c = i % quads * 4;
-        *reinterpret_cast<float4*>(shared + row * WEIGHT_PITCH + c) =
-            *reinterpret_cast<const float4*>(weight + (size_t)row * C + c);
-    }
-}
-
 __device__ __forceinline__ void load_forward(
-    Weights<MOST / 16, 4>&, float* shared, const float* weight, const Lane&, int C)
+    Weights<MOST / 16, 4>&, const float*, const Lane&, int)
 {
-    load_shared(shared, weight, C);
 }
 
-__device__ __forceinline__ void load_backward(
-    Weights<MOST / 8, 2>&, float* shared, const float* weight, const Lane&, int C)
+__device__ __forceinline__ void load_backward(Weights<MOST / 8, 2>&, const float*, const Lane&, int)
 {
-    load_shared(shared, weight, C);
 }
 
 __device__ __forceinline__ float add_dot(float sum, float4 a, float4 b)
@@ -171,19 +154,18 @@ __device__ __forceinline__ float add_dot(float sum, float4 a, float4 b)
 
 // Four numbers of the weights along the sum, for a result's column c.
 template <int TILES>
-__device__ __forceinline__ float4 along_sum(const float* shared, int k, int c)
+__device__ __forceinline__ float4 along_sum(const float* weight, int k, int c, int C)
 {
-    if (TILES == 4) return *reinterpret_cast<const float4*>(shared + c * WEIGHT_PITCH + k);
-    const float* from = shared + k * WEIGHT_PITCH + c;
-    return make_float4(
-        from[0], from[WEIGHT_PITCH], from[2 * WEIGHT_PITCH], from[3 * WEIGHT_PITCH]);
+    if (TILES == 4) return *reinterpret_cast<const float4*>(weight + (size_t)c * C + k);
+    const float* from = weight + (size_t)k * C + c;
+    return make_float4(from[0], from[C], from[2 * C], from[3 * C]);
 }
 
 // As above; forward, of four tiles, the rows of the weights are the columns of the result.
 template <int SIXTEENS, int TILES>
 __device__ __forceinline__ void add_product(
     float (&d)[TILES][4], const float* rows, int pitch, const Weights<SIXTEENS, TILES>&,
-    const float* shared, const Lane& me, int length, int C)
+    const float* weight, const Lane& me, int length, int C)
 {
     for (int k = 0; k < length; k += 4) {
         float4 upper = *reinterpret_cast<const float4*>(rows + me.g * pitch + k);
@@ -192,7 +174,7 @@ __device__ __forceinline__ void add_product(
             int c = column_of(me, j % 2);
             if (c >= C) continue;
             UNROLL for (int e = 0; e < 2; e++) {
-                float4 right = along_sum<TILES>(shared, k, c + j / 2 * C + e);
+                float4 right = along_sum<TILES>(weight, k, c + j / 2 * C + e, C);
                 d[j][e] = add_dot(d[j][e], upper, right);
                 d[j][e + 2] = add_dot(d[j][e + 2], lower, right);
             }

@@ -13,8 +13,6 @@ _BLOCK = 256
 _ROWS = 16  # of a block at a time
 _MOST_CHUNKS = 128  # blocks: each reads the weights, and leaves a sum of the biases' gradients
 _UNIT, _MOST_CHANNELS = 8, 128  # the weights of more stay in no block
-_SHARED = {Precision.FP32: (153604, 178180), Precision.TF32: (18436, 43012)}
-"""Bytes of shared memory: ForwardWork, BackwardWork."""
 
 
 class GatedLoop:
@@ -38,19 +36,17 @@ class GatedLoop:
                 "product and a GatedUpdate"
             )
         self._channels = channels
-        self._shared = _SHARED[precision]
         defines = {"LOOP_TF32": int(precision is Precision.TF32)}
         self._forward = library.kernel("gated_loop.cu", "gated_loop_forward", defines)
         self._backward = library.kernel("gated_loop.cu", "gated_loop_backward", defines)
-        self._forward.allow_shared(self._shared[0])
-        self._backward.allow_shared(self._shared[1])
         types = {"act_t": Precision.FP32.ctype}
         self._final = library.kernel("gated_update.cu", "gated_update_bias_final", types)
 
     @staticmethod
     def fits(channels: int, precision: Precision) -> bool:
         """Return whether there are kernels for this width and precision."""
-        return precision in _SHARED and channels in range(_UNIT, _MOST_CHANNELS + 1, _UNIT)
+        narrow = precision is Precision.BF16
+        return not narrow and channels in range(_UNIT, _MOST_CHANNELS + 1, _UNIT)
 
     def partial_shape(self, rows: int) -> tuple[int, int]:
         """Return the shape of backward's float32 workspace."""
@@ -75,7 +71,7 @@ class GatedLoop:
         if rows:
             self._forward(
                 stream, chunks, _BLOCK, states, gates, x, branch, weight, gate_bias, candidate_bias,
-                rows, self._channels, turns, groups, shared=self._shared[0],
+                rows, self._channels, turns, groups,
             )  # fmt: skip
 
     def backward(
@@ -102,9 +98,8 @@ class GatedLoop:
         (chunks, groups), channels = _chunks(rows), self._channels
         if rows and turns:
             self._backward(
-                stream, chunks, _BLOCK, dh, gates, partial, weight, rows, channels, turns, groups,
-                shared=self._shared[1],
-            )  # fmt: skip
+                stream, chunks, _BLOCK, dh, gates, partial, weight, rows, channels, turns, groups
+            )
         count, columns = chunks if rows and turns else 0, ceil_div(2 * channels, 64)
         biases = dgate_bias, dcandidate_bias
         self._final(stream, columns, 64, *biases, partial, count, channels, accumulate)
