@@ -167,6 +167,7 @@ class Layer:
         self.y, self.dx = (bench.zeros(rows, n, dtype=np.uint16) for n in (outputs, inputs))
         self.active = bench.zeros(rows, outputs, dtype=np.uint16)
         self.bias, self.dbias = bench.zeros(outputs), bench.zeros(outputs)
+        self.narrow_bias = bench.zeros(outputs, dtype=np.uint16)
         self.wide, self.dweight = bench.zeros(rows, outputs), bench.zeros(outputs, inputs)
         products = ((x, weight.T), (dy, weight), (dy.T, x))
         self.want = [(a.astype(np.float64) @ b, np.abs(a) @ np.abs(b)) for a, b in products]
@@ -175,12 +176,12 @@ class Layer:
         """The calls to time; the first and the last are those that `check` looks at."""
         s, room = self.bench.stream, self.bench.zeros(*ops.workspace_shape())
         sums, tensors = (self.dweight, self.dbias, room), (self.dy, self.x, self.weight)
-        into, bias = (self.x, self.weight), self.bias
+        into, bias, narrow_bias = (self.x, self.weight), self.bias, self.narrow_bias
         return {
             "plain": lambda: ops.forward(s, self.y, *into),
             "wide": lambda: ops.forward_wide(s, self.wide, *into),
-            "bias": lambda: ops.forward_bias(s, self.y, *into, bias),
-            "gelu": lambda: ops.forward_gelu(s, self.active, self.y, *into, bias),
+            "bias": lambda: ops.forward_bias(s, self.y, *into, narrow_bias),
+            "gelu": lambda: ops.forward_gelu(s, self.active, self.y, *into, narrow_bias),
             "residual": lambda: ops.forward_residual(s, self.wide, *into, bias, self.wide),
             "weight alone": lambda: ops.backward(s, None, *sums, *tensors),
             "backward gelu": lambda: ops.backward_gelu(s, self.dx, *sums, *tensors, self.hidden),

@@ -1,14 +1,18 @@
 // Bias of a linear layer: y[r,c] += bias[c], and its gradient dbias[c] = sum over rows of dy[r,c].
 //
-// Shapes: y, dy [rows,C], act_t; bias, dbias [C]; partial [chunks,C], float32 like all that is
-// computed.
+// Shapes: y, dy [rows,C], act_t; bias [C], bias_t; dbias [C], partial [chunks,C], float32 like all
+// that is computed.
 
 #include "common/act.cuh"  // act_t, quads
+
+#ifndef bias_t  // bfloat16 where act_t is, or float
+#define bias_t float
+#endif
 
 // Adds bias to y in place.
 // Launch: block 128, grid ceil(rows*ceil(C/4)/128); four columns a thread.
 extern "C" __global__ void __launch_bounds__(128) bias_add(
-    act_t* __restrict__ y, const float* __restrict__ bias, int rows, int C)
+    act_t* __restrict__ y, const bias_t* __restrict__ bias, int rows, int C)
 {
     int quads = (C + 3) / 4;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, row = i / quads;

@@ -7,49 +7,55 @@
 //   dweight[n,k] = sum over m of dy[m,n] x[m,k],   dbias[n] = sum over m of dy[m,n]
 //
 // Shapes: x, dx [M,K]; weight, dweight [N,K]; y, dy [M,N]; bias, dbias [N]. bfloat16 but for
-// biases, dweight, dbias, the residual stream and what is named wide: those are float. Sums are
-// float; a result is rounded once, after all that is fused with it. K and N are multiples of 8;
-// every bfloat16 matrix begins at a multiple of 16 bytes. The bits depend on inputs, sizes and
-// tiles alone.
+// dweight, dbias, the residual stream and what is named wide: those are float. A bias has the type
+// of the result that it is added to. Sums are float; a result is rounded once, after all that is
+// fused with it. K and N are multiples of 8; every bfloat16 matrix begins at a multiple of 16
+// bytes. The bits depend on inputs, sizes and tiles alone.
 // Launch: block 128; grid of the forward kernels (ceil(N/TILE_N), ceil(M/TILE_M)). TILE_M and
 // TILE_N are defines, multiples of 32.
 
-#include "common/gelu.cuh"      // gelu_gate, gelu_slope
+#include "common/gelu.cuh"      // gates and slopes
 #include "common/gemm_mma.cuh"  // tiles of products
 #include "common/mma.cuh"       // pairs and quads of bfloat16
 #include "common/quad.cuh"      // quads
 
-__device__ __forceinline__ void store_quad(__nv_bfloat16* to, float4 q)
+__device__ __forceinline__ void store_packed(__nv_bfloat16* to, uint2 packed)
 {
-    *reinterpret_cast<uint2*>(to) = pack_quad(q);
+    *reinterpret_cast<uint2*>(to) = packed;
 }
 
 __device__ __forceinline__ float4 gelu_slopes(uint2 q)
 {
     return make_float4(
-        gelu_slope(low_of(q.x)), gelu_slope(high_of(q.x)), gelu_slope(low_of(q.y)),
-        gelu_slope(high_of(q.y)));
+        narrow_gelu_slope(low_of(q.x)), narrow_gelu_slope(high_of(q.x)),
+        narrow_gelu_slope(low_of(q.y)), narrow_gelu_slope(high_of(q.y)));
 }
 
 __device__ __forceinline__ float4 gelu_gates(float4 q)
 {
-    return make_float4(gelu_gate(q.x), gelu_gate(q.y), gelu_gate(q.z), gelu_gate(q.w));
+    return make_float4(
+        narrow_gelu_gate(q.x), narrow_gelu_gate(q.y), narrow_gelu_gate(q.z), narrow_gelu_gate(q.w));
+}
+
+__device__ __forceinline__ float4 same(float4 q)
+{
+    return q;
 }
 
 // ---- forward ----
-// y = x weight^T, plus bias unless it is null; store(at, quad) is called for each four neighbours
-// of y, `at` elements from its beginning.
-template <class Store>
+// y = x weight^T, plus bias unless it is null; store(at, make(quad)) is called for each four
+// neighbours of y, `at` elements from its beginning.
+template <class Bias, class Make, class Store>
 __device__ __forceinline__ void forward(
-    const __nv_bfloat16* x, const __nv_bfloat16* weight, const float* bias, int M, int N, int K,
-    Store store)
+    const __nv_bfloat16* x, const __nv_bfloat16* weight, const Bias* bias, int M, int N, int K,
+    Make make, Store store)
 {
     __shared__ Stages shared;
     Operand a = {x, K, (int)blockIdx.y * TILE_M, M}, b = {weight, K, (int)blockIdx.x * TILE_N, N};
     Sums sums;
     multiply_tiles<false, false>(sums, shared, a, b, 0, K, bias);
-    for_each_quad(sums, a, b, [&](int row, int column, float4 quad) {
-        store((size_t)row * N + column, quad);
+    for_each_quad(sums, a, b, make, [&](int row, int column, auto made) {
+        store((size_t)row * N + column, made);
     });
 }
 
@@ -58,7 +64,9 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward(
     __nv_bfloat16* __restrict__ y, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, int M, int N, int K)
 {
-    forward(x, weight, nullptr, M, N, K, [&](size_t at, float4 q) { store_quad(y + at, q); });
+    forward(x, weight, (const float*)nullptr, M, N, K, pack_quad, [&](size_t at, uint2 q) {
+        store_packed(y + at, q);
+    });
 }
 
 // Overwrites y_wide.
@@ -66,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_wide(
     float* __restrict__ y_wide, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, int M, int N, int K)
 {
-    forward(x, weight, nullptr, M, N, K, [&](size_t at, float4 q) {
+    forward(x, weight, (const float*)nullptr, M, N, K, same, [&](size_t at, float4 q) {
         store_quad(y_wide + at, q, 4);
     });
 }
@@ -74,22 +82,35 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_wide(
 // Overwrites y, bias added.
 extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_bias(
     __nv_bfloat16* __restrict__ y, const __nv_bfloat16* __restrict__ x,
-    const __nv_bfloat16* __restrict__ weight, const float* __restrict__ bias, int M, int N, int K)
+    const __nv_bfloat16* __restrict__ weight, const __nv_bfloat16* __restrict__ bias, int M, int N,
+    int K)
 {
-    forward(x, weight, bias, M, N, K, [&](size_t at, float4 q) { store_quad(y + at, q); });
+    forward(x, weight, bias, M, N, K, pack_quad, [&](size_t at, uint2 q) {
+        store_packed(y + at, q);
+    });
 }
+
+struct Activated {
+    uint2 active, hidden;
+};
 
 // Overwrites hidden = y, bias added, which backward needs, and active = gelu(hidden), computed
 // before hidden is rounded.
 extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_gelu(
     __nv_bfloat16* __restrict__ active, __nv_bfloat16* __restrict__ hidden,
     const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ weight,
-    const float* __restrict__ bias, int M, int N, int K)
+    const __nv_bfloat16* __restrict__ bias, int M, int N, int K)
 {
-    forward(x, weight, bias, M, N, K, [&](size_t at, float4 q) {
-        store_quad(hidden + at, q);
-        store_quad(active + at, multiply_quad(q, gelu_gates(q)));
-    });
+    forward(
+        x, weight, bias, M, N, K,
+        [](float4 q) {
+            Activated made = {pack_quad(multiply_quad(q, gelu_gates(q))), pack_quad(q)};
+            return made;
+        },
+        [&](size_t at, Activated q) {
+            store_packed(hidden + at, q.hidden);
+            store_packed(active + at, q.active);
+        });
 }
 
 // Overwrites out = residual + y, bias added; out [M,N] may be residual.
@@ -99,13 +120,15 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_residual(
 {
     __shared__ Stages shared;
     Operand a = {x, K, (int)blockIdx.y * TILE_M, M}, b = {weight, K, (int)blockIdx.x * TILE_N, N};
+    auto before = load_quads(a, b, [&](int row, int column) {
+        return load_quad(residual + (size_t)row * N + column, 4);
+    });
     Sums sums;
     multiply_tiles<false, false>(sums, shared, a, b, 0, K, bias);
     for_each_quad(
-        sums, a, b,
-        [&](int row, int column) { return load_quad(residual + (size_t)row * N + column, 4); },
-        [&](int row, int column, float4 q, float4 before) {
-            store_quad(out + (size_t)row * N + column, add_quad(before, q), 4);
+        sums, a, b, before, [](float4 q, float4 old) { return add_quad(old, q); },
+        [&](int row, int column, float4 q) {
+            store_quad(out + (size_t)row * N + column, q, 4);
         });
 }
 
@@ -115,17 +138,20 @@ __device__ __forceinline__ int ceil_div(int a, int b)
     return (a + b - 1) / b;
 }
 
-// dx, in blocks along K first; load and store as for_each_quad calls them.
-template <class Load, class Store>
+// dx, in blocks along K first; load and make as load_quads and for_each_quad call them.
+template <class Load, class Make>
 __device__ __forceinline__ void backward_input(
-    Stages& shared, const __nv_bfloat16* dy, const __nv_bfloat16* weight, int M, int N, int K,
-    int block, Load load, Store store)
+    Stages& shared, __nv_bfloat16* dx, const __nv_bfloat16* dy, const __nv_bfloat16* weight, int M,
+    int N, int K, int block, Load load, Make make)
 {
     int across = ceil_div(K, TILE_N);
     Operand a = {dy, N, block / across * TILE_M, M}, b = {weight, K, block % across * TILE_N, K};
+    auto more = load_quads(a, b, load);
     Sums sums;
     multiply_tiles<false, true>(sums, shared, a, b, 0, N);
-    for_each_quad(sums, a, b, load, store);
+    for_each_quad(sums, a, b, more, make, [&](int row, int column, uint2 q) {
+        store_packed(dx + (size_t)row * K + column, q);
+    });
 }
 
 // dweight and dbias of rows split*chunk .. +chunk, in blocks along K first, then along N, then
@@ -142,8 +168,8 @@ __device__ __forceinline__ void backward_weight(
     bool add_rows = dbias && b.first == 0;
     Sums sums;
     bool warp_adds = add_rows && warp_column() == 0;
-    multiply_tiles<true, true>(sums, shared, a, b, first, end, nullptr, warp_adds);
-    for_each_quad(sums, a, b, [&](int row, int column, float4 quad) {
+    multiply_tiles<true, true>(sums, shared, a, b, first, end, (const float*)nullptr, warp_adds);
+    for_each_quad(sums, a, b, same, [&](int row, int column, float4 quad) {
         store_quad(dweight + slab + (size_t)row * K + column, quad, 4);
     });
     if (add_rows) for_each_row(sums, a, [&](int row, float sum) { dbias[slab + row] = sum; });
@@ -168,10 +194,8 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward(
         return;
     }
     backward_input(
-        shared, dy, weight, M, N, K, block, [](int, int) { return Nothing(); },
-        [&](int row, int column, float4 q, Nothing) {
-            store_quad(dx + (size_t)row * K + column, q);
-        });
+        shared, dx, dy, weight, M, N, K, block, [](int, int) { return Nothing(); },
+        [](float4 q, Nothing) { return pack_quad(q); });
 }
 
 // The same for a layer whose input is x = gelu(hidden): overwrites
@@ -189,13 +213,11 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward_gelu(
         return;
     }
     backward_input(
-        shared, dy, weight, M, N, K, block,
+        shared, dhidden, dy, weight, M, N, K, block,
         [&](int row, int column) {
             return *reinterpret_cast<const uint2*>(hidden + (size_t)row * K + column);
         },
-        [&](int row, int column, float4 q, uint2 at) {
-            store_quad(dhidden + (size_t)row * K + column, multiply_quad(q, gelu_slopes(at)));
-        });
+        [](float4 q, uint2 at) { return pack_quad(multiply_quad(q, gelu_slopes(at))); });
 }
 
 // dweight[i] = (accumulate ? dweight[i] : 0) + partial[0][i] + partial[1][i] + ...; dbias, unless

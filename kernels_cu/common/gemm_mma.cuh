@@ -139,12 +139,24 @@ __device__ __forceinline__ void add_stage(
     }
 }
 
-__device__ __forceinline__ void start_sums(Sums& sums, const Operand& b, const float* bias)
+__device__ __forceinline__ float2 load_pair(const float* from)
+{
+    return *reinterpret_cast<const float2*>(from);
+}
+
+__device__ __forceinline__ float2 load_pair(const __nv_bfloat16* from)
+{
+    unsigned pair = *reinterpret_cast<const unsigned*>(from);
+    return make_float2(low_of(pair), high_of(pair));
+}
+
+template <class Bias>
+__device__ __forceinline__ void start_sums(Sums& sums, const Operand& b, const Bias* bias)
 {
     VECTOR for (int j = 0; j < B_TILES; j++) {
         int column = b.first + warp_column() + 8 * j + threadIdx.x % 4 * 2;
         float2 add = make_float2(0.0f, 0.0f);
-        if (bias && column < b.end) add = *reinterpret_cast<const float2*>(bias + column);
+        if (bias && column < b.end) add = load_pair(bias + column);
         VECTOR for (int i = 0; i < A_TILES; i++) {
             sums.tile[i][j][0] = sums.tile[i][j][2] = add.x;
             sums.tile[i][j][1] = sums.tile[i][j][3] = add.y;
@@ -155,10 +167,10 @@ __device__ __forceinline__ void start_sums(Sums& sums, const Operand& b, const f
 
 // Overwrites sums with the products over depth k .. k_end, bias [b's rows] added unless it is null,
 // and if add_rows with the sums of a's rows.
-template <bool TURN_A, bool TURN_B>
+template <bool TURN_A, bool TURN_B, class Bias = float>
 __device__ __forceinline__ void multiply_tiles(
     Sums& sums, Stages& shared, const Operand& a, const Operand& b, int k, int k_end,
-    const float* bias = nullptr, bool add_rows = false)
+    const Bias* bias = nullptr, bool add_rows = false)
 {
     VECTOR for (int stage = 0; stage < STAGES - 1; stage++) {
         start_stage<TURN_A, TURN_B>(shared, stage, a, b, k + stage * TILE_K, k_end);
@@ -175,43 +187,66 @@ __device__ __forceinline__ void multiply_tiles(
     }
 }
 
-struct Nothing {};
+// Of each four neighbours of the tile that a thread owns.
+template <class T>
+struct Quads {
+    T at[A_TILES * 2][B_TILES / 2];
+};
 
-// For each four neighbours of the tile that lie in the matrix: more = load(row, column), then
-// store(row, column, quad, more). All loads come before the first store, which they may alias: one
-// wait for memory, not one for each quad.
-template <class Load, class Store>
-__device__ __forceinline__ void for_each_quad(
-    const Sums& sums, const Operand& a, const Operand& b, Load load, Store store)
+// Calls act(i, j, row, column, exists) for each of them, with its place in Quads and in the matrix.
+template <class Act>
+__device__ __forceinline__ void for_each_place(const Operand& a, const Operand& b, Act act)
 {
     int lane = threadIdx.x % 32;
     int row = a.first + warp_row() + lane / 4;
     int column = b.first + warp_column() + lane % 2 * 8 + lane % 4 / 2 * 4;
-    decltype(load(0, 0)) more[A_TILES * 2][B_TILES / 2];
     VECTOR for (int i = 0; i < A_TILES * 2; i++) {
         VECTOR for (int j = 0; j < B_TILES / 2; j++) {
             bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
-            if (exists) more[i][j] = load(row + 8 * i, column + 16 * j);
-        }
-    }
-    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
-        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
-            const float* x = &sums.tile[i / 2][2 * j][i % 2 * 2];
-            const float* y = &sums.tile[i / 2][2 * j + 1][i % 2 * 2];
-            float4 quad = joined_quad(x[0], x[1], y[0], y[1]);  // by all lanes
-            bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
-            if (exists) store(row + 8 * i, column + 16 * j, quad, more[i][j]);
+            act(i, j, row + 8 * i, column + 16 * j, exists);
         }
     }
 }
 
-template <class Store>
+// load(row, column) of those that lie in the matrix. Done before the products: they hide the wait,
+// and no store that the loads may alias comes between them.
+template <class Load>
+__device__ __forceinline__ auto load_quads(const Operand& a, const Operand& b, Load load)
+{
+    Quads<decltype(load(0, 0))> quads = {};
+    for_each_place(a, b, [&](int i, int j, int row, int column, bool exists) {
+        if (exists) quads.at[i][j] = load(row, column);
+    });
+    return quads;
+}
+
+// store(row, column, make(quad, more)) of those that lie in the matrix. All are made before the
+// first is stored, and without a branch, so that the compiler can do them beside each other: the
+// latency of one, not of all in a row.
+template <class More, class Make, class Store>
 __device__ __forceinline__ void for_each_quad(
-    const Sums& sums, const Operand& a, const Operand& b, Store store)
+    const Sums& sums, const Operand& a, const Operand& b, const Quads<More>& more, Make make,
+    Store store)
+{
+    Quads<decltype(make(float4(), More()))> made;
+    for_each_place(a, b, [&](int i, int j, int, int, bool) {
+        const float* x = &sums.tile[i / 2][2 * j][i % 2 * 2];
+        const float* y = &sums.tile[i / 2][2 * j + 1][i % 2 * 2];
+        made.at[i][j] = make(joined_quad(x[0], x[1], y[0], y[1]), more.at[i][j]);  // by all lanes
+    });
+    for_each_place(a, b, [&](int i, int j, int row, int column, bool exists) {
+        if (exists) store(row, column, made.at[i][j]);
+    });
+}
+
+struct Nothing {};
+
+template <class Make, class Store>
+__device__ __forceinline__ void for_each_quad(
+    const Sums& sums, const Operand& a, const Operand& b, Make make, Store store)
 {
     for_each_quad(
-        sums, a, b, [](int, int) { return Nothing(); },
-        [&](int row, int column, float4 quad, Nothing) { store(row, column, quad); });
+        sums, a, b, Quads<Nothing>(), [&](float4 quad, Nothing) { return make(quad); }, store);
 }
 
 // Calls store(row, sum) for each row of a.

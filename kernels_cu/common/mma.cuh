@@ -11,6 +11,8 @@
 
 #include <cuda_bf16.h>
 
+#include "common/approximate.cuh"  // power_of_two
+
 #define ALL_LANES 0xffffffffu
 
 // An address in shared memory, in bytes: 32 bits on a GPU, so that offsets cost no instruction.
@@ -43,19 +45,6 @@ __device__ __forceinline__ float low_of(unsigned pair)
 __device__ __forceinline__ float high_of(unsigned pair)
 {
     return __uint_as_float(pair & 0xffff0000u);
-}
-
-// 2^x, within 2 units in the last place; results below 2^-126 are zero.
-__device__ __forceinline__ float power_of_two(float x)
-{
-#ifdef LOWGRAPH_HOST
-    float power = exp2f(x);
-    return power < 1.17549435e-38f ? 0.0f : power;
-#else
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-    return power;
-#endif
 }
 
 // d += a b. The products are exact; tensor cores cut the sum's low bits off where float rounds.

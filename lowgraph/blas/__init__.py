@@ -1,4 +1,4 @@
-"""Matrix products in float32: cuBLAS on a GPU, kernels_cu/gemm.cu on the host device.
+"""Matrix products, and linear layers over them: cuBLAS on a GPU, gemm.cu on the host device.
 
 The backend is `device.blas_backend`, picked once; there is no fallback from one to the other. Both
 work in preallocated workspaces, one a stream: cuBLAS would otherwise allocate in a capture, and the
@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from lowgraph.blas.backend import Product
 from lowgraph.blas.kernel import split_k
+from lowgraph.blas.layer import Form, Layer
 from lowgraph.blas.products import Blas
+from lowgraph.blas.routes import Route, Routes
 from lowgraph.blas.workspace import Workspaces, workspace_bytes
 
-__all__ = ["Blas", "Product", "Workspaces", "split_k", "workspace_bytes"]
+__all__ = [
+    "Blas",
+    "Form",
+    "Layer",
+    "Product",
+    "Route",
+    "Routes",
+    "Workspaces",
+    "split_k",
+    "workspace_bytes",
+]

@@ -10,9 +10,17 @@ from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
 from lowgraph.precision import BFLOAT16, Precision
 
-__all__ = ["Backend", "Product"]
+__all__ = ["Backend", "Product", "Tensor"]
 
 _FLOAT32 = np.dtype(np.float32)
+
+
+class Tensor(NamedTuple):
+    """What a call takes: its name there, shape and dtype."""
+
+    role: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 class Product(NamedTuple):
@@ -53,6 +61,16 @@ class Product(NamedTuple):
         m, n, k, trans_a, trans_b, accumulate, precision, narrow = self
         flags = bool(trans_a), bool(trans_b), bool(accumulate)
         return Product(int(m), int(n), int(k), *flags, Precision(precision), bool(narrow))
+
+    def tensors(self) -> list[Tensor]:
+        """What a call of it takes, in order."""
+        m, n, k = self[:3]
+        operand = self.precision.operand
+        return [
+            Tensor("out", (m * n,), self.out_dtype),
+            Tensor("a", (m * k,), operand),
+            Tensor("b", (k * n,), operand),
+        ]
 
     @property
     def out_dtype(self) -> np.dtype[Any]:

@@ -1,4 +1,4 @@
-"""Blas: the products that a model calls, over one backend and one workspace a stream."""
+"""Blas: the products and layers that a model calls, over one backend and one workspace a stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from lowgraph import driver
 from lowgraph.blas.backend import Backend, Product
 from lowgraph.blas.cublas import CublasBackend
 from lowgraph.blas.kernel import KernelBackend
+from lowgraph.blas.layer import Layer
+from lowgraph.blas.layers import Layers
+from lowgraph.blas.linear import LinearCalls
 from lowgraph.blas.operands import check_operands
+from lowgraph.blas.routes import Chooser, choose
 from lowgraph.blas.workspace import Workspaces, workspace_bytes
 from lowgraph.errors import CaptureRefused, ConfigError, LibraryNotReady
 from lowgraph.kernels import Library
@@ -25,14 +29,14 @@ _DESCRIBED = {
 }
 
 
-class Blas:
-    """Products on the streams that were prepared.
+class Blas(LinearCalls):
+    """Products, and linear layers (see the base), on the streams that were prepared.
 
     What a product needs beside its operands is made outside of windows: the handle when the Blas is
     made, a stream's workspace and a shape's algorithm in `prepare` or by the first product of that
     stream and shape, which the priming pass of a step runs. In a window what is missing is refused
     (LibraryNotReady), for cuBLAS would allocate there, or take another algorithm than it was seen
-    with.
+    with. So it is with a layer.
 
     Attributes: backend ("cublas" or "kernel"), stream (that it was made for), workspaces.
     """
@@ -44,8 +48,11 @@ class Blas:
         stream: int,
         pool: PersistentPool,
         workspace: int | None = None,
+        routes: Chooser = choose,
     ) -> None:
         """Take the workspace (bytes; NVIDIA's advice if None) and make the handle for `stream`.
+
+        routes: how layers are computed; another choice than the table's is for measuring it.
 
         Raises LibraryNotReady in a window, ConfigError when the device wants cuBLAS and its
         bindings are not installed, LibraryError when cuBLAS cannot make a handle.
@@ -56,7 +63,7 @@ class Blas:
         self._pool = pool
         advised = workspace_bytes(device.compute_capability)
         self.workspaces = Workspaces(pool, advised if workspace is None else workspace)
-        self._plans: dict[Product, Any] = {}
+        self._plans: dict[Product | Layer, Any] = {}
         self._closed = False
         self.workspaces.make(stream)
         try:
@@ -66,6 +73,7 @@ class Blas:
         except BaseException:
             self.workspaces.close()
             raise
+        self._layers = Layers(self._backend, self.backend, library, routes)
 
     @property
     def workspace(self) -> Slice:
@@ -77,8 +85,8 @@ class Blas:
         room = readable(self.workspaces.nbytes)
         return f"{self._backend.title} ({_DESCRIBED[precision]}), workspace {room}"
 
-    def prepare(self, products: Iterable[Product] = (), stream: int | None = None) -> None:
-        """Make a stream's workspace, and run each product once on scratch memory of the pool.
+    def prepare(self, products: Iterable[Product | Layer] = (), stream: int | None = None) -> None:
+        """Make a stream's workspace, and run each product or layer once on scratch of the pool.
 
         stream: that it was made for, if None. Waits for the stream. Raises LibraryNotReady in a
         window, ConfigError for a product that cannot be.
@@ -88,15 +96,16 @@ class Blas:
         target = self.stream if stream is None else stream
         self.workspaces.make(target)
         for product in products:
-            self._warm(Product(*product).plain().check(), target)
+            key = product if isinstance(product, Layer) else Product(*product)
+            self._warm(key.plain().check(), target)
         driver.stream.synchronize(target)
 
-    def algorithms(self) -> dict[Product, str]:
-        """How each product seen so far is run: what was picked for it, the same until `resize`."""
-        return {product: self._backend.describe(plan) for product, plan in self._plans.items()}
+    def algorithms(self) -> dict[Product | Layer, str]:
+        """How all that was seen so far is run: what was picked for it, the same until `resize`."""
+        return {key: self._runner(key).describe(plan) for key, plan in self._plans.items()}
 
-    def prepared(self, product: Product, stream: int | None = None) -> bool:
-        """Whether a window on the stream may record this product."""
+    def prepared(self, product: Product | Layer, stream: int | None = None) -> bool:
+        """Whether a window on the stream may record this product or layer."""
         target = self.stream if stream is None else stream
         return product in self._plans and self.workspaces.get(target) is not None
 
@@ -124,15 +133,7 @@ class Blas:
         narrow = out.dtype == BFLOAT16
         product = Product(m, n, k, trans_a, trans_b, accumulate, precision, narrow)
         check_operands(product, out, a, b)
-        recorder = open_window.recorder()
-        if recorder is not None:
-            recorder.sized("product", product.as_call(), product)
-        plan = self._plans.get(product)
-        workspace = self.workspaces.get(stream)
-        if plan is not None and workspace is not None:
-            self._backend.run(plan, stream, workspace, out, a, b)
-        else:
-            self._first(product, stream, out, a, b)
+        self._call(product, stream, (out, a, b))
 
     def resize(self, nbytes: int) -> None:
         """Give every stream a workspace of another size; all products are unseen again.
@@ -167,31 +168,46 @@ class Blas:
 
     # ---- inside ----
 
-    def _first(self, product: Product, stream: int, out: Any, a: Any, b: Any) -> None:
-        """The first product of its shape, or on its stream."""
-        product = product.plain().check()
+    def _call(self, key: Product | Layer, stream: int, tensors: tuple[Any, ...]) -> None:
+        recorder = open_window.recorder()
+        if recorder is not None:
+            recorder.sized("product", key.as_call(), key)
+        plan = self._plans.get(key)
+        workspace = self.workspaces.get(stream)
+        if plan is not None and workspace is not None:
+            self._runner(key).run(plan, stream, workspace, *tensors)
+        else:
+            self._first(key.plain().check(), stream, tensors)
+
+    def _first(self, key: Product | Layer, stream: int, tensors: tuple[Any, ...]) -> None:
+        """The first call of its shape, or on its stream."""
         self._refuse_closed()
         window = open_window.mine()
         if window is not None:
-            raise self._not_ready(product, stream, window.label)
+            raise self._not_ready(key, stream, window.label)
         workspace = self.workspaces.make(stream)
-        plan = self._plans.get(product)
+        runner, plan = self._runner(key), self._plans.get(key)
         if plan is not None:
-            self._backend.run(plan, stream, workspace, out, a, b)
+            runner.run(plan, stream, workspace, *tensors)
             return
-        plan = self._backend.plan(product, workspace.nbytes)
+        plan = runner.plan(key, workspace.nbytes)
         try:
-            self._backend.run(plan, stream, workspace, out, a, b)
+            runner.run(plan, stream, workspace, *tensors)
         except BaseException:
-            self._backend.drop(plan)
+            runner.drop(plan)
             raise
-        self._plans[product] = plan
+        self._plans[key] = plan
+
+    def _runner(self, key: Product | Layer) -> Any:
+        """What plans and runs it."""
+        return self._layers if isinstance(key, Layer) else self._backend
 
     def _drop_plans(self) -> None:
         while self._plans:
-            self._backend.drop(self._plans.popitem()[1])
+            key, plan = self._plans.popitem()
+            self._runner(key).drop(plan)
 
-    def _not_ready(self, product: Product, stream: int, label: str) -> CaptureRefused:
+    def _not_ready(self, product: Product | Layer, stream: int, label: str) -> CaptureRefused:
         if product not in self._plans:
             what = f"{product.as_call()} was not seen before the window of {label!r}"
         else:
@@ -204,19 +220,18 @@ class Blas:
         reason = f"{self._backend.title}: {what}"
         return open_window.refused(LibraryNotReady(reason, open_window.requester(), remedy))
 
-    def _warm(self, product: Product, stream: int) -> None:
-        m, n, k = product[:3]
-        take, operand = self._pool.take, product.precision.operand
-        out = take("scratch out", m * n, product.out_dtype)
-        a, b = take("scratch a", m * k, operand), take("scratch b", k * n, operand)
+    def _warm(self, key: Product | Layer, stream: int) -> None:
+        taken = [None if t is None else self._pool.take(f"scratch {t.role}", t.shape, t.dtype)
+                 for t in key.tensors()]  # fmt: skip
+        pieces = [piece for piece in taken if piece is not None]
         try:
-            for piece in (out, a, b):
+            for piece in pieces:
                 fill_zero(piece, stream)
-            self.gemm(stream, out, a, b, *product[:-1])
+            self._call(key, stream, tuple(taken))
         finally:
             # Another stream may be handed these blocks next.
             driver.stream.synchronize(stream)
-            for piece in (out, a, b):
+            for piece in pieces:
                 self._pool.give_back(piece)
 
     def _refuse_closed(self) -> None:

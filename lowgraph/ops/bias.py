@@ -13,11 +13,17 @@ class Bias:
     """y[r,c] += bias[c] over rows of `channels` values.
 
     precision: y and dy are bfloat16 with BF16; everything else, and they otherwise, float32.
+    bias: of the bias alone; BF16 only where y is, too.
     """
 
-    def __init__(self, library: Library, precision: Precision = Precision.FP32) -> None:
+    def __init__(
+        self,
+        library: Library,
+        precision: Precision = Precision.FP32,
+        bias: Precision = Precision.FP32,
+    ) -> None:
         """Take the kernels from `library`."""
-        types = {"act_t": precision.ctype}
+        types = {"act_t": precision.ctype, "bias_t": bias.ctype}
         self._add = library.kernel("bias.cu", "bias_add", types)
         self._partial = library.kernel("bias.cu", "column_sum_partial", types)
         self._final = library.kernel("bias.cu", "column_sum_final", types)

@@ -12,12 +12,18 @@ __all__ = ["BiasGelu"]
 class BiasGelu:
     """activation = gelu(pre + bias); Hendrycks and Gimpel 2016, tanh form.
 
-    precision: all but the bias is bfloat16 with BF16, else float32.
+    precision: all but the bias is bfloat16 with BF16, else float32. bias: of the bias; BF16 only
+    where the others are, too.
     """
 
-    def __init__(self, library: Library, precision: Precision = Precision.FP32) -> None:
+    def __init__(
+        self,
+        library: Library,
+        precision: Precision = Precision.FP32,
+        bias: Precision = Precision.FP32,
+    ) -> None:
         """Take the kernels from `library`."""
-        types = {"act_t": precision.ctype}
+        types = {"act_t": precision.ctype, "bias_t": bias.ctype}
         self._forward = library.kernel("gelu.cu", "bias_gelu_forward", types)
         self._backward = library.kernel("gelu.cu", "gelu_backward", types)
 

@@ -35,9 +35,10 @@ class FusedLinear:
     that suits its size. Raises ConfigError for other sizes and tiles.
 
     Shapes: x, dx [rows,inputs], weight, dweight [outputs,inputs], y, dy [rows,outputs], bias, dbias
-    [outputs]. bfloat16 but for biases, dweight, dbias, the residual stream and y_wide, which are
-    float32; all begin at multiples of 16 bytes. Sums are float32 and a result is rounded once. The
-    tiles, and with them the order of sums, depend on the sizes alone: the same bits on every run.
+    [outputs]. bfloat16 but for dweight, dbias, the residual stream and y_wide, which are float32; a
+    bias has the type of the result that it is added to. All begin at multiples of 16 bytes. Sums
+    are float32 and a result is rounded once. The tiles, and with them the order of sums, depend on
+    the sizes alone: the same bits on every run.
     """
 
     TILES = tuple((height, width) for height, width, _ in _TILES)

@@ -42,7 +42,8 @@ class Case:
         }
         numbers = {name: self.draw(self.seed + i, *s) for i, (name, s) in enumerate(shapes.items())}
         self.bits = {name: BFLOAT16.bits(array) for name, array in numbers.items()}
-        self.bias = self.draw(self.seed + 8, self.outputs).astype(np.float32)
+        self.narrow_bias = BFLOAT16.bits(self.draw(self.seed + 8, self.outputs))
+        self.bias = BFLOAT16.wide(self.narrow_bias).astype(np.float32)
         self.residual = self.draw(self.seed + 9, self.rows, self.outputs).astype(np.float32)
         self.x, self.weight, self.dy, self.hidden = (BFLOAT16.wide(b) for b in self.bits.values())
 
@@ -80,13 +81,14 @@ def test_forward(rig: Rig, size: tuple[int, int, int], tile: tuple[int, int]) ->
     case = Case(*size, seed=size[0])
     layer, shape = case.layer(rig, tile), (case.rows, case.outputs)
     x, weight, bias = rig.put(case.bits["x"]), rig.put(case.bits["weight"]), rig.put(case.bias)
+    narrow_bias = rig.put(case.narrow_bias)
     y, biased, hidden, active = (narrow(rig, *shape, name=n) for n in ("y", "b", "h", "a"))
     wide, out = output(rig, *shape, name="wide"), in_place(rig, case.residual, "out")
 
     layer.forward(rig.stream, y, x, weight)
     layer.forward_wide(rig.stream, wide, x, weight)
-    layer.forward_bias(rig.stream, biased, x, weight, bias)
-    layer.forward_gelu(rig.stream, active, hidden, x, weight, bias)
+    layer.forward_bias(rig.stream, biased, x, weight, narrow_bias)
+    layer.forward_gelu(rig.stream, active, hidden, x, weight, narrow_bias)
     layer.forward_residual(rig.stream, out, x, weight, bias, out)
 
     product = case.x @ case.weight.T
@@ -177,7 +179,7 @@ def test_repeats_bit_for_bit(rig: Rig, size: tuple[int, int, int]) -> None:
     case = Case(*size, seed=3)
     layer = case.layer(rig)
     x, weight, dy, bias = (
-        rig.put(a) for a in (*(case.bits[n] for n in ("x", "weight", "dy")), case.bias)
+        rig.put(a) for a in (*(case.bits[n] for n in ("x", "weight", "dy")), case.narrow_bias)
     )
 
     def run() -> list[Array]:

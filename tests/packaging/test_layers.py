@@ -10,8 +10,8 @@ from tests.packaging.tree import PACKAGE, ROOT, Import, files, imports
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "specs", "precision", "counters", "stages", "_version"),
     ("hostdev", "driver"),
-    ("kernels", "memory", "blas"),
-    ("capture", "ops", "interop"),
+    ("kernels", "memory"),
+    ("capture", "ops", "blas", "interop"),
     ("models", "optim"),
     ("train", "debug", "cli"),
 )
@@ -20,8 +20,7 @@ NEIGHBOURS = {
     ("specs", "errors"): "a shape that cannot be is a ConfigError",
     ("stages", "errors"): "a name that cannot be is a ConfigError",
     ("driver", "hostdev"): "opening the host device loads its library before the first call",
-    ("blas", "kernels"): "the host device's GEMM is one of the library's kernels",
-    ("blas", "memory"): "the workspace is a slice of the pool",
+    ("blas", "ops"): "what follows a layer's products where they cannot do it",
     ("cli", "train"): "a command runs the trainer",
 }
 HIGHEST = len(LAYERS)

@@ -1,0 +1,129 @@
+"""What a call of a linear layer is: its form and sizes, and the tensors it takes."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from lowgraph.blas.backend import Product, Tensor
+from lowgraph.errors import ConfigError
+from lowgraph.precision import BFLOAT16, Precision
+
+__all__ = ["Form", "Layer"]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+class Form(str, Enum):
+    """What a call does beside its products; `Blas` has a method for each."""
+
+    BIAS = "bias"
+    GELU = "gelu"
+    RESIDUAL = "residual"
+    BACKWARD = "backward"
+    BACKWARD_GELU = "backward gelu"
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it computes gradients."""
+        return self in (Form.BACKWARD, Form.BACKWARD_GELU)
+
+
+# By form: the tensors of a call in their order. A star: float32 whatever the precision.
+_ROLES = {
+    Form.BIAS: "y x weight bias",
+    Form.GELU: "active hidden x weight bias",
+    Form.RESIDUAL: "out* x weight bias* residual*",
+    Form.BACKWARD: "dx dweight* dbias* dy x weight",
+    Form.BACKWARD_GELU: "dhidden dweight* dbias* dy active weight hidden",
+}
+# Backward, the layer's input is an activation, and `hidden` is of that; forward, its output is.
+_INPUT = ("rows", "inputs")
+_OUTPUT = ("rows", "outputs")
+_SIZES = {
+    **dict.fromkeys(("x", "dx", "dhidden"), _INPUT),
+    **dict.fromkeys(("y", "dy", "out", "residual"), _OUTPUT),
+    **dict.fromkeys(("weight", "dweight"), ("outputs", "inputs")),
+    **dict.fromkeys(("bias", "dbias"), ("outputs",)),
+}
+
+
+class Layer(NamedTuple):
+    """A call of a linear layer y[rows,outputs] = x[rows,inputs] weight[outputs,inputs]^T.
+
+    biased: whether backward computes the bias's gradient; a forward form always has a bias.
+    precision: as of a `Product`.
+    """
+
+    form: Form
+    rows: int
+    inputs: int
+    outputs: int
+    precision: Precision = Precision.FP32
+    biased: bool = True
+
+    def check(self) -> Layer:
+        """Return it. Raises ConfigError for sizes or flags that cannot be."""
+        if min(self.rows, self.inputs, self.outputs) < 1:
+            sizes = f"rows={self.rows}, inputs={self.inputs}, outputs={self.outputs}"
+            raise ConfigError(f"linear of {sizes}: each must be at least 1")
+        if not (self.biased or self.form.is_backward):
+            raise ConfigError(
+                f"linear: form {self.form.value!r} adds a bias: for a product alone call gemm"
+            )
+        return self
+
+    def plain(self) -> Layer:
+        """It in Python's own types: it is a key, and every later call compares with it."""
+        form, rows, inputs, outputs, precision, biased = self
+        sizes = int(rows), int(inputs), int(outputs)
+        return Layer(Form(form), *sizes, Precision(precision), bool(biased))
+
+    def as_call(self) -> str:
+        """The layer as it is written in a `prepare` call."""
+        flags = "" if self.biased else ", biased=False"
+        precision = f"Precision.{Precision(self.precision).name}"
+        sizes = f"{self.rows}, {self.inputs}, {self.outputs}"
+        return f"Layer(Form.{Form(self.form).name}, {sizes}, {precision}{flags})"
+
+    def tensors(self) -> list[Tensor | None]:
+        """What a call of it takes, in order; None for the bias's gradient that nobody wants."""
+        return [self._tensor(role) for role in _ROLES[self.form].split()]
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that each tensor must begin at a multiple of."""
+        return 4 if self.precision is Precision.FP32 else 16
+
+    @property
+    def of_y(self) -> Product:
+        """The product of a forward form."""
+        narrow = self._is_narrow and self.form is not Form.RESIDUAL
+        sizes = self.rows, self.outputs, self.inputs
+        return Product(*sizes, trans_b=True, precision=self.precision, narrow=narrow)
+
+    @property
+    def of_dx(self) -> Product:
+        """The product dy weight."""
+        sizes = self.rows, self.inputs, self.outputs
+        return Product(*sizes, precision=self.precision, narrow=self._is_narrow)
+
+    @property
+    def of_dweight(self) -> Product:
+        """The product dy^T x."""
+        sizes = self.outputs, self.inputs, self.rows
+        return Product(*sizes, trans_a=True, precision=self.precision)
+
+    @property
+    def _is_narrow(self) -> bool:
+        return self.precision is Precision.BF16
+
+    def _tensor(self, starred: str) -> Tensor | None:
+        role = starred.rstrip("*")
+        if role == "dbias" and not self.biased:
+            return None
+        dtype = BFLOAT16 if self._is_narrow and role == starred else _FLOAT32
+        names = _SIZES.get(role) or (_INPUT if self.form.is_backward else _OUTPUT)
+        return Tensor(role, tuple(getattr(self, name) for name in names), dtype)

@@ -1,0 +1,133 @@
+"""The calls of linear layers that a Blas has beside products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowgraph.blas.layer import Form, Layer
+from lowgraph.blas.operands import check_tensors
+from lowgraph.errors import ConfigError
+from lowgraph.memory import Slice
+from lowgraph.precision import Precision
+
+__all__ = ["LinearCalls"]
+
+
+class LinearCalls:
+    """Linear layers y = x weight^T + bias, and what follows them, as one call each.
+
+    Shapes: x, active, dx, dhidden [rows,inputs]; weight, dweight [outputs,inputs]; y, out, dy,
+    residual [rows,outputs]; bias, dbias [outputs]; row-major. Sizes are those of x and weight.
+    Types: of the precision's operands (bfloat16 with BF16, else float32), but for dweight, dbias,
+    the residual stream and the bias that is added to it: those are float32. So a bias has the type
+    of the result that it is added to. Sums are float32. But for FP32, what is given begins at a
+    multiple of 16 bytes. Outputs are overwritten, and overlap nothing else that is given.
+    How a layer is computed depends on its sizes and the backend (`routes`), and is fixed by its
+    first call or `prepare`: `Blas.algorithms` tells. Each raises ConfigError for memory that does
+    not fit, LibraryNotReady in a window for a layer that was not seen before, and LibraryError.
+    """
+
+    def linear(
+        self,
+        stream: int,
+        y: Slice,
+        x: Slice,
+        weight: Slice,
+        bias: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """y = x weight^T + bias."""
+        self._linear(Form.BIAS, stream, precision, (x, weight), y, x, weight, bias)
+
+    def linear_gelu(
+        self,
+        stream: int,
+        active: Slice,
+        hidden: Slice,
+        x: Slice,
+        weight: Slice,
+        bias: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """hidden = x weight^T + bias and active = gelu(hidden), both [rows,outputs].
+
+        gelu: with the tanh (Hendrycks and Gimpel 2016), of hidden before or after it is rounded.
+        """
+        tensors = active, hidden, x, weight, bias
+        self._linear(Form.GELU, stream, precision, (x, weight), *tensors)
+
+    def linear_residual(
+        self,
+        stream: int,
+        out: Slice,
+        x: Slice,
+        weight: Slice,
+        bias: Slice,
+        residual: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """out = residual + x weight^T + bias; out, residual and bias are float32."""
+        if out.address == residual.address:
+            raise ConfigError(
+                f"linear: out {out.name!r} is residual itself, which a product may read after it "
+                "has written there: give out a slice of its own"
+            )
+        tensors = out, x, weight, bias, residual
+        self._linear(Form.RESIDUAL, stream, precision, (x, weight), *tensors)
+
+    def linear_backward(
+        self,
+        stream: int,
+        dx: Slice,
+        dweight: Slice,
+        dbias: Slice | None,
+        dy: Slice,
+        x: Slice,
+        weight: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """dx = dy weight, dweight = dy^T x, and dbias, the sums of dy's columns, unless None."""
+        tensors = dx, dweight, dbias, dy, x, weight
+        self._linear(Form.BACKWARD, stream, precision, (x, weight), *tensors)
+
+    def linear_gelu_backward(
+        self,
+        stream: int,
+        dhidden: Slice,
+        dweight: Slice,
+        dbias: Slice | None,
+        dy: Slice,
+        active: Slice,
+        weight: Slice,
+        hidden: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """As `linear_backward` of the layer after a GELU: its input is active = gelu(hidden).
+
+        dhidden = (dy weight) gelu'(hidden) in place of dx; hidden [rows,inputs] as `linear_gelu`
+        of the layer before left it.
+        """
+        tensors = dhidden, dweight, dbias, dy, active, weight, hidden
+        self._linear(Form.BACKWARD_GELU, stream, precision, (active, weight), *tensors)
+
+    def _linear(
+        self,
+        form: Form,
+        stream: int,
+        precision: Precision,
+        sizes: tuple[Slice, Slice],
+        *tensors: Slice | None,
+    ) -> None:
+        x, weight = sizes
+        if len(x.shape) != 2 or len(weight.shape) != 2:
+            shapes = f"{x.shape} and {weight.shape}"
+            raise ConfigError(
+                f"linear: the input and weight must be matrices, their shapes are {shapes}"
+            )
+        layer = Layer(form, *x.shape, weight.shape[0], precision, None not in tensors)
+        check_tensors(layer, tensors)
+        self._call(layer, stream, tensors)
+
+    def _call(self, key: Any, stream: int, tensors: tuple[Any, ...]) -> None:
+        """Run what a key names; Blas has it."""
+        raise NotImplementedError

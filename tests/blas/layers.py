@@ -1,0 +1,156 @@
+"""A linear layer's call on the device, and what it must give in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from lowgraph.blas import Blas, Form, Layer, Route, Routes
+from lowgraph.memory import Slice, download, upload
+from lowgraph.precision import BFLOAT16, Precision, bfloat16_bits, bfloat16_values
+from tests.blas.bench import Bench
+from tests.ops import twins
+from tests.ops.rounding import BF16, to_bfloat16, to_tf32
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+STEEPEST = 1.13
+"""The slope of gelu is no larger."""
+_SUM = 2.0**-22
+"""Of a term's size: what a float32 addition, of tensor cores too, cuts off at most."""
+_GATE = 80 * 2.0**-24
+"""Of a result: a gate or slope in float32, at an exponent of up to 20."""
+
+
+def routed(first: Route, weight: Route | None = None) -> Any:
+    """A table with one entry."""
+    return lambda layer, backend: Routes(first, first if weight is None else weight)
+
+
+@contextmanager
+def blas_with(bench: Bench, *routes: Route) -> Iterator[Blas]:
+    """A Blas over the bench's pool whose layers take these routes."""
+    rig = bench.rig
+    made = Blas(rig.device, rig.library, rig.stream, bench.pool, routes=routed(*routes))
+    try:
+        yield made
+    finally:
+        rig.sync()
+        made.close()
+
+
+class LayerCase:
+    """See the module. Outputs hold NaN until `run`. roundings: to bfloat16 before the last one."""
+
+    def __init__(self, bench: Bench, layer: Layer, seed: int = 0) -> None:
+        self.bench, self.layer = bench, layer
+        self.pieces: dict[str, Slice] = {}
+        self.values: dict[str, Array] = {}
+        chance = np.random.default_rng(seed + sum(layer[1:4]))
+        for tensor in layer.tensors():
+            if tensor is None:
+                continue
+            values = chance.standard_normal(tensor.shape).astype(np.float32)
+            if tensor.role == "hidden" and layer.form is Form.BACKWARD_GELU:
+                values *= 3  # into both of gelu's tails
+            narrow = tensor.dtype == BFLOAT16
+            stored = bfloat16_bits(values) if narrow else values
+            self.pieces[tensor.role] = bench.pool.take(tensor.role, tensor.shape, tensor.dtype)
+            upload(self.pieces[tensor.role], stored, bench.rig.stream)
+            self.values[tensor.role] = (to_bfloat16(values) if narrow else values).astype(float)
+        self.poison()
+
+    @property
+    def outputs(self) -> list[str]:
+        given = {
+            Form.BIAS: ["y"], Form.GELU: ["active", "hidden"], Form.RESIDUAL: ["out"],
+            Form.BACKWARD: ["dx", "dweight", "dbias"],
+            Form.BACKWARD_GELU: ["dhidden", "dweight", "dbias"],
+        }  # fmt: skip
+        return [role for role in given[self.layer.form] if role in self.pieces]
+
+    def poison(self) -> None:
+        for role in self.outputs:
+            piece = self.pieces[role]
+            upload(piece, np.full(piece.nbytes, 0xFF, np.uint8).view(piece.dtype)
+                   .reshape(piece.shape), self.bench.rig.stream)  # fmt: skip
+
+    def run(self, blas: Blas, stream: int) -> None:
+        """The call, by its method of Blas."""
+        methods = {
+            Form.BIAS: blas.linear, Form.GELU: blas.linear_gelu,
+            Form.RESIDUAL: blas.linear_residual, Form.BACKWARD: blas.linear_backward,
+            Form.BACKWARD_GELU: blas.linear_gelu_backward,
+        }  # fmt: skip
+        tensors = [None if t is None else self.pieces[t.role] for t in self.layer.tensors()]
+        call: Any = methods[self.layer.form]
+        call(stream, *tensors, self.layer.precision)
+
+    def bits(self) -> dict[str, bytes]:
+        return {role: download(self.pieces[role], self.bench.rig.stream).tobytes()
+                for role in self.outputs}  # fmt: skip
+
+    def check(self, roundings: int = 1) -> None:
+        """Compare with float64. roundings: to bfloat16, the last included, of what is narrow."""
+        for role, (want, slack) in self._wanted().items():
+            if role not in self.pieces:
+                continue
+            piece = self.pieces[role]
+            got = download(piece, self.bench.rig.stream)
+            narrow = piece.dtype == BFLOAT16
+            numbers = bfloat16_values(got) if narrow else got
+            # Each rounding but the last is of a number as large as the terms; the slope of gelu
+            # makes an error no more than STEEPEST times as large.
+            size = np.abs(want) + slack
+            limit = slack + (BF16 * (size + (roundings - 1) * self._size(role)) if narrow else 0.0)
+            error = np.abs(numbers - want)
+            assert (error <= limit).all(), (
+                f"{role}: beyond its limit by {(error - limit).max():.2e}"
+            )
+
+    # ---- inside ----
+
+    def _wanted(self) -> dict[str, tuple[Array, Array]]:
+        """Result and float32 error bound, by role."""
+        if self.layer.form.is_backward:
+            return self._gradients()
+        product, slack = self._product(self.values["x"], self.values["weight"].T)
+        sum_, bias = product + self.values["bias"], np.abs(self.values["bias"])
+        slack = slack + 2 * _SUM * (np.abs(product) + bias)
+        if self.layer.form is Form.BIAS:
+            return {"y": (sum_, slack)}
+        if self.layer.form is Form.RESIDUAL:
+            residual = self.values["residual"]
+            return {"out": (residual + sum_, slack + 2 * _SUM * np.abs(residual))}
+        active = twins.gelu_forward(sum_), STEEPEST * slack + _GATE * np.abs(sum_)
+        return {"hidden": (sum_, slack), "active": active}
+
+    def _gradients(self) -> dict[str, tuple[Array, Array]]:
+        gelu = self.layer.form is Form.BACKWARD_GELU
+        dy, x = self.values["dy"], self.values["active" if gelu else "x"]
+        found = {
+            "dweight": self._product(dy.T, x),
+            "dbias": (dy.sum(axis=0), len(dy) * _SUM * np.abs(dy).sum(axis=0)),
+        }
+        dx, slack = self._product(dy, self.values["weight"])
+        if not gelu:
+            return {"dx": (dx, slack), **found}
+        slack = STEEPEST * slack + _GATE * np.abs(dx)
+        return {"dhidden": (twins.gelu_backward(dx, self.values["hidden"]), slack), **found}
+
+    def _product(self, a: Array, b: Array) -> tuple[Array, Array]:
+        tf32 = self.layer.precision is Precision.TF32
+        left, right = (to_tf32(a), to_tf32(b)) if tf32 else (a, b)
+        # TF32: a GPU may round its operands otherwise than to nearest, by two units at most.
+        unit = a.shape[1] * _SUM + (2.0**-9 if tf32 else 0.0)
+        return left @ right, unit * (np.abs(a) @ np.abs(b))
+
+    def _size(self, role: str) -> Array:
+        """What is rounded before `role` is: the plain product, the sum with the bias."""
+        if role in ("dx", "dhidden"):
+            return STEEPEST * np.abs(self.values["dy"] @ self.values["weight"])
+        product = self.values["x"] @ self.values["weight"].T
+        return STEEPEST * (np.abs(product) + np.abs(self.values["bias"]))

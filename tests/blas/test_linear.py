@@ -1,0 +1,175 @@
+"""Linear layers of a Blas against float64: every form, route and precision, eager and captured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lowgraph import counters
+from lowgraph.blas import Form, Layer, Route
+from lowgraph.blas.routes import choose
+from lowgraph.capture import Window
+from lowgraph.errors import ConfigError, LibraryNotReady
+from lowgraph.precision import Precision
+from tests.blas.bench import Bench
+from tests.blas.layers import LayerCase, blas_with
+
+pytestmark = pytest.mark.both
+
+BF16 = Precision.BF16
+FORMS = list(Form)
+# rows, inputs, outputs. Of whole 16 bytes: one row, and below and past a tile of gemm_mma.cu.
+WHOLE = [(1, 8, 16), (33, 40, 72), (257, 64, 24)]
+ODD = [(1, 1, 1), (31, 33, 5), (65, 7, 130)]
+
+
+def ways(bench: Bench, precision: Precision, size: tuple[int, int, int]) -> list[list[Route]]:
+    """The routes that the device has for a layer."""
+    found = [[Route.SEPARATE]]
+    whole = size[1] % 8 == size[2] % 8 == 0
+    if precision is BF16 and whole:
+        found.append([Route.OWN])
+    if bench.blas.backend == "cublas" and (precision is not BF16 or whole):
+        found += [[Route.LIBRARY], [Route.LIBRARY, Route.SEPARATE], [Route.SEPARATE, Route.LIBRARY]]
+    return found
+
+
+def roundings(routes: list[Route]) -> int:
+    """To bfloat16, of a result of these routes: its product, and what comes after it."""
+    return 1 if routes == [Route.OWN] else 2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("precision", Precision, ids=str)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.value)
+def test_a_layer_is_what_its_formula_says(
+    bench: Bench, form: Form, precision: Precision, seed: int
+) -> None:
+    for size in WHOLE + ODD:
+        for routes in ways(bench, precision, size):
+            case = LayerCase(bench, Layer(form, *size, precision), seed)
+            with blas_with(bench, *routes) as blas:
+                case.run(blas, bench.rig.stream)
+                case.check(roundings(routes))
+
+
+@pytest.mark.parametrize("form", [Form.BACKWARD, Form.BACKWARD_GELU], ids=lambda form: form.value)
+def test_a_layer_without_a_bias_has_no_gradient_of_it(bench: Bench, form: Form) -> None:
+    for routes in ways(bench, BF16, WHOLE[1]):
+        case = LayerCase(bench, Layer(form, *WHOLE[1], BF16, biased=False))
+        with blas_with(bench, *routes) as blas:
+            case.run(blas, bench.rig.stream)
+            case.check(roundings(routes))
+            assert list(blas.algorithms()) == [case.layer]
+
+
+@pytest.mark.parametrize("precision", Precision, ids=str)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.value)
+def test_the_same_bits_twice_and_replayed(bench: Bench, form: Form, precision: Precision) -> None:
+    for routes in ways(bench, precision, (257, 64, 24)):
+        case = LayerCase(bench, Layer(form, 257, 64, 24, precision))
+        with blas_with(bench, *routes) as blas:
+            blas.prepare([case.layer])
+            case.run(blas, bench.rig.stream)
+            eager = case.bits()
+            case.poison()
+            case.run(blas, bench.rig.stream)
+            assert case.bits() == eager
+            step = bench.step(lambda stream: case.run(blas, stream), case.layer.as_call())  # noqa: B023
+            step.prime()
+            step.capture()
+            assert step.report().nodes_by_type.keys() == {"kernel"}
+            case.poison()
+            step.replay()
+            assert case.bits() == eager
+            step.close()
+
+
+def test_the_table_takes_each_layer_as_a_model_has_it(bench: Bench) -> None:
+    """With the Blas of a run, whose routes are the table's."""
+    for form in FORMS:
+        for precision in Precision:
+            case = LayerCase(bench, Layer(form, 33, 40, 72, precision))
+            case.run(bench.blas, bench.rig.stream)
+            case.check(2)
+    assert len(bench.blas.algorithms()) == len(FORMS) * len(Precision)
+
+
+def test_a_prepared_layer_allocates_and_waits_for_nothing(bench: Bench) -> None:
+    for form in FORMS:
+        case = LayerCase(bench, Layer(form, 33, 40, 72, BF16))
+        bench.blas.prepare([case.layer])
+        live = bench.pool.stats().live
+        with counters.scope() as counts:
+            case.run(bench.blas, bench.rig.stream)
+        assert set(counts.by_name) <= {"cuLaunchKernelEx"}
+        assert bench.pool.stats().live == live
+
+
+def test_an_unseen_layer_in_a_window_is_refused_with_the_call_to_make(bench: Bench) -> None:
+    case = LayerCase(bench, Layer(Form.BACKWARD, 33, 40, 72, BF16, biased=False))
+    call = r"Layer\(Form.BACKWARD, 33, 40, 72, Precision.BF16, biased=False\)"
+    assert eval(case.layer.as_call()) == case.layer, "it can be pasted"
+    with (
+        pytest.raises(LibraryNotReady, match=rf"{call} was not seen .*prepare\(\[{call}\]\)"),
+        Window(bench.rig.stream, pool=bench.pool, library=bench.rig.library),
+    ):
+        case.run(bench.blas, bench.rig.stream)
+    bench.blas.prepare([case.layer])
+    window = Window(bench.rig.stream, pool=bench.pool, library=bench.rig.library)
+    with window:
+        case.run(bench.blas, bench.rig.stream)
+    window.discard()
+
+
+def test_what_does_not_fit_is_named(bench: Bench) -> None:
+    case = LayerCase(bench, Layer(Form.BIAS, 4, 8, 16, BF16))
+    wide, blas, stream = bench.put("wide", np.ones((4, 16))), bench.blas, bench.rig.stream
+    y, x, weight, bias = (case.pieces[role] for role in ("y", "x", "weight", "bias"))
+    with pytest.raises(ConfigError, match=r"linear: bias 'wide' is float32, not bfloat16"):
+        blas.linear(stream, y, x, weight, wide, BF16)
+    with pytest.raises(ConfigError, match="linear: y 'bias' has 32 bytes, its sizes need 128"):
+        blas.linear(stream, bias, x, weight, bias, BF16)
+    with pytest.raises(ConfigError, match=r"must be matrices, their shapes are \(16,\)"):
+        blas.linear(stream, y, bias, weight, bias, BF16)
+    odd = bench.pool.take("odd", (40,), np.uint16).part(1, (16,))
+    with pytest.raises(ConfigError, match=r"linear: bias 'odd' begins at .*slice of its own"):
+        blas.linear(stream, y, x, weight, odd, BF16)
+    with pytest.raises(ConfigError, match=r"out 'wide' is residual itself.* a slice of its own"):
+        blas.linear_residual(stream, wide, x, weight, bias, wide, BF16)
+
+
+def test_layers_that_cannot_be_are_refused_by_prepare(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match="rows=0, inputs=8, outputs=8: each must be at least 1"):
+        bench.blas.prepare([Layer(Form.BIAS, 0, 8, 8)])
+    with pytest.raises(ConfigError, match="for a product alone call gemm"):
+        bench.blas.prepare([Layer(Form.GELU, 8, 8, 8, biased=False)])
+
+
+def test_a_route_that_does_not_take_a_layer_says_so(bench: Bench) -> None:
+    with (
+        blas_with(bench, Route.OWN) as blas,
+        pytest.raises(ConfigError, match="route OWN is for bfloat16, not for fp32"),
+    ):
+        blas.prepare([Layer(Form.BIAS, 8, 8, 8)])
+    with (
+        blas_with(bench, Route.OWN, Route.SEPARATE) as blas,
+        pytest.raises(ConfigError, match="OWN computes both gradients at once, or none"),
+    ):
+        blas.prepare([Layer(Form.BACKWARD, 8, 8, 8, BF16)])
+    with blas_with(bench, Route.OWN) as blas:
+        blas.resize(1 << 10)
+        with pytest.raises(ConfigError, match=r"workspace has 1.00 KiB: .*blas.resize\(\d+\)"):
+            blas.prepare([Layer(Form.BACKWARD, 300, 64, 64, BF16)])
+
+
+def test_the_table_depends_on_sizes_alone() -> None:
+    def routes(backend: str, *size: int, precision: Precision = BF16) -> set[Route]:
+        return {way for form in FORMS for way in choose(Layer(form, *size, precision), backend)}
+
+    assert routes("cublas", 2048, 128, 512) == {Route.OWN}
+    assert routes("cublas", 4096, 256, 1024) == {Route.LIBRARY}
+    assert routes("cublas", 2048, 128, 508) == {Route.SEPARATE}, "rows of no whole 16 bytes"
+    assert routes("kernel", 2048, 128, 512) == {Route.SEPARATE}
+    for precision in (Precision.FP32, Precision.TF32):
+        assert routes("cublas", 4096, 256, 1024, precision=precision) == {Route.SEPARATE}
