@@ -108,9 +108,7 @@ class Layers(TokenLayers):
 
     # ---- layer norm ----
 
-    def linear_norm(
-        self, stream: int, name: str, norm: str, x: Slice, residual: Slice
-    ) -> Normed:
+    def linear_norm(self, stream: int, name: str, norm: str, x: Slice, residual: Slice) -> Normed:
         """Norm of residual + (x weight^T + bias), that sum being the norm's x."""
         y = self.project(stream, name, x, wide=True)
         out = self._normed(norm, y)

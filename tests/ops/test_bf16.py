@@ -236,9 +236,7 @@ def test_no_rows(rig: Rig) -> None:
     norm = LayerNorm(rig.library, precision=BF16)
 
     norm.forward(rig.stream, nothing, none, none, none, row, row, 0, 8)
-    norm.backward(
-        rig.stream, none, partial, nothing, none, row, none, none, 0, 8, narrow=nothing
-    )
+    norm.backward(rig.stream, none, partial, nothing, none, row, none, none, 0, 8, narrow=nothing)
     BiasGelu(rig.library, BF16).forward(rig.stream, nothing, nothing, row, 0, 8)
     CrossEntropy(rig.library, BF16).forward(rig.stream, none, nothing, none.address, 0, 8)
 
