@@ -43,7 +43,7 @@ class Bench:
     """A stream, a pool and kernels; `repeats` calls a graph, replayed `rounds` times."""
 
     def __init__(self, device: driver.Device, repeats: int, rounds: int) -> None:
-        self.repeats, self.rounds = repeats, rounds
+        self.device, self.repeats, self.rounds = device, repeats, rounds
         self.stream = driver.stream.create()
         self.pool = PersistentPool(device)
         self.library = Library(device)

@@ -54,7 +54,8 @@ __device__ __forceinline__ void forward(
     Operand a = {x, K, (int)blockIdx.y * TILE_M, M}, b = {weight, K, (int)blockIdx.x * TILE_N, N};
     Sums sums;
     multiply_tiles<false, false>(sums, shared, a, b, 0, K, bias);
-    for_each_quad(sums, a, b, make, [&](int row, int column, auto made) {
+    typedef decltype(make(float4())) Made;  // NVRTC takes a generic lambda for a host function
+    for_each_quad(sums, a, b, make, [&](int row, int column, Made made) {
         store((size_t)row * N + column, made);
     });
 }

@@ -1,5 +1,5 @@
-// Powers and reciprocals by one instruction of a GPU, for results that are rounded to bfloat16 anyway;
-// no branch and no call, so that a thread's many values are computed beside each other.
+// Powers and reciprocals by one instruction of a GPU, for results that are rounded to bfloat16: no
+// branch and no call, so that a thread's many values are computed beside each other.
 #pragma once
 
 // 2^x, within 2 units in the last place; results below 2^-126 are zero.

@@ -21,15 +21,13 @@ __device__ __forceinline__ float gelu_slope(float x)
 
 // The same for results that are rounded to bfloat16, which is off by 2^-8: a gate within 2^-16 of
 // itself, a slope within 2^-18 of itself, or of 1/16 where it crosses zero. -2u is taken in powers
-// of two. The cube's factor stops growing where the gate has long been 0 or 1, so that no infinity
-// meets a zero.
+// of two. A slope's x^2 stops growing where the gate has long been 0 or 1: no infinity meets zero.
 #define STEEPNESS -2.302208198f  // -2 sqrt(2/pi) log2(e)
 #define SATURATED 1e4f           // x^2
 
 __device__ __forceinline__ float narrow_gelu_gate(float x)
 {
-    float square = fminf(x * x, SATURATED);
-    float power = power_of_two(x * fmaf(STEEPNESS * CUBIC, square, STEEPNESS));
+    float power = power_of_two(x * fmaf(STEEPNESS * CUBIC, x * x, STEEPNESS));
     return reciprocal(1.0f + power);
 }
 

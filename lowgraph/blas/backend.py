@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from lowgraph.blas.epilogue import Epilogue
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
 from lowgraph.precision import BFLOAT16, Precision
@@ -103,11 +104,27 @@ class Backend(Protocol):
 
     title: str
 
-    def plan(self, product: Product, workspace_bytes: int) -> Any:
-        """Choose how to run a product; outside windows."""
+    def plan(
+        self, product: Product, workspace_bytes: int, epilogue: Epilogue = Epilogue.NONE
+    ) -> Any:
+        """Choose how to run a product and its epilogue; outside windows."""
 
-    def run(self, plan: Any, stream: int, workspace: Slice, out: Any, a: Any, b: Any) -> None:
-        """Enqueue the product on `stream`."""
+    def run(
+        self,
+        plan: Any,
+        stream: int,
+        workspace: Slice,
+        out: Any,
+        a: Any,
+        b: Any,
+        extras: tuple[Any, ...] = (),
+        before: Any = None,
+    ) -> None:
+        """Enqueue the product on `stream`.
+
+        extras: what the epilogue uses beside. before: what is added to, with accumulate, in place
+        of what `out` holds; as large as out.
+        """
 
     def describe(self, plan: Any) -> str:
         """How the product is run, in one line."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from lowgraph import driver
 from lowgraph.blas.backend import Product
+from lowgraph.blas.epilogue import Epilogue
 from lowgraph.blas.lt_plan import NoAlgorithm, Plan, make_plan
 from lowgraph.errors import CaptureFailed, ConfigError, LibraryError, LowgraphError
 from lowgraph.memory import PersistentPool, Slice, open_window, top_owners
@@ -21,6 +22,10 @@ __all__ = ["CublasBackend"]
 
 _CALL = "cublasLtMatmul"
 _PLANNING = "cublasLtMatmulAlgoGetHeuristic"
+_NO_EPILOGUE = (
+    "; if this version has no such epilogue for these types and sizes, give the layer the route "
+    "SEPARATE (lowgraph/blas/routes.py, or Blas(..., routes=...))"
+)
 # What cuBLAS also answers when it could not allocate: the device's memory belongs in the message.
 _MAYBE_FULL = ("ALLOC_FAILED", "INVALID_VALUE", "INTERNAL_ERROR")
 
@@ -40,31 +45,47 @@ class CublasBackend:
         number = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
         self.title = f"GEMM by cuBLASLt {number}"
 
-    def plan(self, product: Product, workspace_bytes: int) -> Plan:
+    def plan(
+        self, product: Product, workspace_bytes: int, epilogue: Epilogue = Epilogue.NONE
+    ) -> Plan:
         """Descriptors, and the algorithm that the heuristic picks for the workspace's size."""
         beta = self._one if product.accumulate else self._zero
         try:
-            return make_plan(self._api, self._handle, product, workspace_bytes, beta)
+            return make_plan(self._api, self._handle, product, workspace_bytes, beta, epilogue)
         except (self._api.cuBLASLtError, NoAlgorithm) as error:
-            raise self._failure(_PLANNING, product, error) from error
+            raise self._failure(_PLANNING, product, epilogue, error) from error
 
-    def run(self, plan: Plan, stream: int, workspace: Slice, out: Any, a: Any, b: Any) -> None:
+    def run(
+        self,
+        plan: Plan,
+        stream: int,
+        workspace: Slice,
+        out: Any,
+        a: Any,
+        b: Any,
+        extras: tuple[Any, ...] = (),
+        before: Any = None,
+    ) -> None:
         """One library call; the running pass is told how many kernels it sent."""
         to, left, right, room = out.address, a.address, b.address, workspace.address
-        before = _kernel_nodes(stream)
+        start = to if before is None else before.address
+        more = tuple(piece.address for piece in extras)
+        nodes = _kernel_nodes(stream)
         try:
+            plan.extras.put(more)
             self._api.matmul(
                 self._handle, plan.operation, self._one, right, plan.of_b, left, plan.of_a,
-                plan.beta, to, plan.of_out, to, plan.of_out, plan.at,
+                plan.beta, start, plan.of_out, to, plan.of_out, plan.at,
                 room, workspace.nbytes, stream,
             )  # fmt: skip
         except self._api.cuBLASLtError as error:
-            raise self._failure(_CALL, plan.product, error) from error
-        _report(_CALL, stream, before, (to, left, right, room))
+            raise self._failure(_CALL, plan.product, plan.epilogue, error) from error
+        _report(_CALL, stream, nodes, (to, left, right, room, start, *more))
 
     def describe(self, plan: Plan) -> str:
-        """The algorithm that was picked."""
-        return plan.algorithm.text()
+        """The epilogue, if there is one, and the algorithm that was picked."""
+        epilogue = "" if plan.epilogue is Epilogue.NONE else f"epilogue {plan.epilogue.value}, "
+        return epilogue + plan.algorithm.text()
 
     def drop(self, plan: Plan) -> None:
         """Destroy its descriptors; graphs do not need them."""
@@ -89,9 +110,14 @@ class CublasBackend:
             return ""
         return f"cuBLAS answers so also when the device is full: {top_owners(self._pool)}"
 
-    def _failure(self, call: str, product: Product, error: Exception) -> LowgraphError:
-        what = f"{call}(m={product.m}, n={product.n}, k={product.k})"
-        failed = LibraryError(what, str(error), self._memory(error))
+    def _failure(
+        self, call: str, product: Product, epilogue: Epilogue, error: Exception
+    ) -> LowgraphError:
+        what, status = f"m={product.m}, n={product.n}, k={product.k}", str(error)
+        if epilogue is not Epilogue.NONE:
+            what += f", epilogue={epilogue.value}"
+            status += _NO_EPILOGUE if call == _PLANNING else ""
+        failed = LibraryError(f"{call}({what})", status, self._memory(error))
         window = open_window.mine()
         if window is None:
             return failed

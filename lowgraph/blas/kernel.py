@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lowgraph.blas.backend import Product
+from lowgraph.blas.epilogue import Epilogue
+from lowgraph.errors import ConfigError
 from lowgraph.kernels import Kernel, Library
 from lowgraph.memory import Slice
 from lowgraph.precision import Precision
@@ -53,8 +55,15 @@ class KernelBackend:
         for name in ("gemm_nn", "gemm_nt", "gemm_tn", "gemm_reduce"):
             self._load(name, Precision.FP32, narrow=False)
 
-    def plan(self, product: Product, workspace_bytes: int) -> _Plan:
-        """Kernels, grid and slabs."""
+    def plan(
+        self, product: Product, workspace_bytes: int, epilogue: Epilogue = Epilogue.NONE
+    ) -> _Plan:
+        """Kernels, grid and slabs. Raises ConfigError for an epilogue: gemm.cu has none."""
+        if epilogue is not Epilogue.NONE:
+            raise ConfigError(
+                f"gemm.cu has no epilogue {epilogue.value}: route LIBRARY needs cuBLASLt, take "
+                "SEPARATE or OWN"
+            )
         m, n, k = product[:3]
         slabs, chunk = split_k(m, n, k, workspace_bytes)
         name = "gemm_tn" if product.trans_a else "gemm_nt" if product.trans_b else "gemm_nn"
@@ -64,8 +73,18 @@ class KernelBackend:
         grid = -(-n // _TILE), -(-m // _TILE), slabs
         return _Plan(product, kernel, reduce, grid, slabs, chunk)
 
-    def run(self, plan: _Plan, stream: int, workspace: Slice, out: Any, a: Any, b: Any) -> None:
-        """One launch, or two with split-K."""
+    def run(
+        self,
+        plan: _Plan,
+        stream: int,
+        workspace: Slice,
+        out: Any,
+        a: Any,
+        b: Any,
+        extras: tuple[Any, ...] = (),
+        before: Any = None,
+    ) -> None:
+        """One launch, or two with split-K. There are no extras without an epilogue."""
         product, kernel, reduce, grid, slabs, chunk = plan
         m, n, k = product[:3]
         accumulate = int(product.accumulate)

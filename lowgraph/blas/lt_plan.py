@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lowgraph.blas.backend import Product
+from lowgraph.blas.epilogue import Epilogue, Extras, set_attribute
 from lowgraph.memory import readable
 from lowgraph.precision import Precision
 
@@ -51,9 +52,12 @@ class Plan(NamedTuple):
     """The arguments of cublasLtMatmul that do not change, in its order where it has one.
 
     of_b, of_a, of_out: layouts. beta, at: addresses of beta and of the algorithm in `chosen`.
+    extras: what is set before each call.
     """
 
     product: Product
+    epilogue: Epilogue
+    extras: Extras
     operation: int
     of_b: int
     of_a: int
@@ -65,11 +69,18 @@ class Plan(NamedTuple):
     descriptors: ExitStack  # destroys them when closed
 
 
-def make_plan(api: Any, handle: int, product: Product, workspace_bytes: int, beta: int) -> Plan:
+def make_plan(
+    api: Any,
+    handle: int,
+    product: Product,
+    workspace_bytes: int,
+    beta: int,
+    epilogue: Epilogue = Epilogue.NONE,
+) -> Plan:
     """Make the descriptors and have the algorithm picked.
 
-    beta: address of the factor of `out`. Raises the bindings' error, or NoAlgorithm; nothing is
-    left then.
+    beta: address of the factor of what is added to. Raises the bindings' error, or NoAlgorithm;
+    nothing is left then.
     """
     m, n, k = product[:3]
     with ExitStack() as made:
@@ -77,13 +88,16 @@ def make_plan(api: Any, handle: int, product: Product, workspace_bytes: int, bet
         kind = _REAL_16BF if product.precision is Precision.BF16 else _REAL_32F
         of_a = _layout(api, made, kind, *((k, m) if product.trans_a else (m, k)))
         of_b = _layout(api, made, kind, *((n, k) if product.trans_b else (k, n)))
-        of_out = _layout(api, made, _REAL_16BF if product.narrow else _REAL_32F, m, n)
+        out_kind = _REAL_16BF if product.narrow else _REAL_32F
+        of_out = _layout(api, made, out_kind, m, n)
+        extras = Extras(api, operation, epilogue, out_kind, n)
         descriptors = operation, of_b, of_a, of_out, of_out
         chosen = _choose(api, handle, descriptors, _wishes(api, product, workspace_bytes))
         at = chosen.ctypes.data  # the algorithm is the structure's first field
         algorithm = _read(api, at, int(chosen["workspace_size"][0]))
         kept = made.pop_all()
-    return Plan(product, operation, of_b, of_a, beta, of_out, at, chosen, algorithm, kept)
+    fixed = operation, of_b, of_a, beta, of_out, at, chosen, algorithm
+    return Plan(product, epilogue, extras, *fixed, kept)
 
 
 def _operation(api: Any, made: ExitStack, product: Product) -> int:
@@ -92,13 +106,8 @@ def _operation(api: Any, made: ExitStack, product: Product) -> int:
     compute = _COMPUTE_32F_FAST_TF32 if tf32 else _COMPUTE_32F
     operation: int = api.matmul_desc_create(compute, _REAL_32F)
     made.callback(api.matmul_desc_destroy, operation)
-    attributes = api.MatmulDescAttribute
-    for attribute, value in (
-        (attributes.TRANSA, product.trans_b),
-        (attributes.TRANSB, product.trans_a),
-    ):
-        given = np.array([value], api.get_matmul_desc_attribute_dtype(attribute))
-        api.matmul_desc_set_attribute(operation, attribute, given.ctypes.data, given.nbytes)
+    set_attribute(api, operation, "TRANSA", product.trans_b)
+    set_attribute(api, operation, "TRANSB", product.trans_a)
     return operation
 
 

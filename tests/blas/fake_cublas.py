@@ -19,6 +19,7 @@ import numpy as np
 from lowgraph.driver import gate
 from lowgraph.kernels import Library
 from lowgraph.kernels import launch as kernel_launch
+from tests.blas.fake_epilogues import Epilogue, FakeEpilogues, NotSupported
 
 NEED = 4096  # bytes of workspace that the fake's split-K algorithm asks for
 MARK = 0x5EED  # in the algorithm's opaque words
@@ -38,6 +39,18 @@ class cuBLASLtError(Exception):
 class MatmulDescAttribute(enum.IntEnum):
     TRANSA = 3
     TRANSB = 4
+    EPILOGUE = 7
+    BIAS_POINTER = 8
+    EPILOGUE_AUX_POINTER = 11
+    EPILOGUE_AUX_LD = 12
+    BIAS_DATA_TYPE = 26
+
+
+_ADDRESSES = (
+    MatmulDescAttribute.BIAS_POINTER,
+    MatmulDescAttribute.EPILOGUE_AUX_POINTER,
+    MatmulDescAttribute.EPILOGUE_AUX_LD,
+)
 
 
 class MatmulPreferenceAttribute(enum.IntEnum):
@@ -101,7 +114,7 @@ def _bytes_at(address: int, dtype: Any, count: int = 1) -> np.ndarray:
 
 class FakeCublasLt:
     """The module. fail: (status, name of the call that gives it next). Of the heuristic's answer:
-    found, state (0 for a valid one), tile (its number)."""
+    found, state (0 for a valid one), tile (its number). lacks: epilogues that it does not know."""
 
     cuBLASLtError = cuBLASLtError
     MatmulDescAttribute = MatmulDescAttribute
@@ -109,6 +122,7 @@ class FakeCublasLt:
     MatmulAlgoConfigAttribute = MatmulAlgoConfigAttribute
     ReductionScheme = ReductionScheme
     MatmulTile = MatmulTile
+    Epilogue = Epilogue
     matmul_heuristic_result_dtype = RESULT
 
     def __init__(self, library: Library) -> None:
@@ -122,6 +136,8 @@ class FakeCublasLt:
         self.found, self.state = 1, 0
         self.tile = int(MatmulTile.TILE_128x32)
         self.wishes: dict[int, int] = {}
+        self.lacks: set[Epilogue] = set()
+        self._epilogues = FakeEpilogues(library)
         self.last = SimpleNamespace()
 
     def create(self) -> int:
@@ -152,7 +168,7 @@ class FakeCublasLt:
         self._set(*given, self.get_matmul_preference_attribute_dtype(given[1]))
 
     def get_matmul_desc_attribute_dtype(self, attribute: int) -> type:
-        return np.int32
+        return np.int64 if attribute in _ADDRESSES else np.int32
 
     def get_matmul_preference_attribute_dtype(self, attribute: int) -> type:
         workspace = MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES
@@ -171,6 +187,7 @@ class FakeCublasLt:
         types = self._types(operation, of_a, of_b, of_d)
         for name in _FORMS.values():  # loaded now: a window would refuse
             self._library.kernel("gemm.cu", name, types)
+        self._check_epilogue(operation, of_a, of_d)
         self.wishes = self.alive[preference]
         room = self.wishes[MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES]
         result = np.zeros(1, RESULT)
@@ -195,7 +212,7 @@ class FakeCublasLt:
         workspace: int, workspace_bytes: int, stream: int,
     ) -> None:  # fmt: skip
         self._called("matmul")
-        assert self.alive[handle] == "handle" and c == d
+        assert self.alive[handle] == "handle"
         assert ctypes.c_float.from_address(alpha).value == 1.0
         result = _bytes_at(algorithm, RESULT)
         assert result["algo"]["data_"][0, 0] == MARK
@@ -209,8 +226,17 @@ class FakeCublasLt:
         kernel = self._library.kernel(
             "gemm.cu", _FORMS[first, second], self._types(operation, of_a, of_b, of_d)
         )
+        self._check_epilogue(operation, of_a, of_d)
         with _unseen():
+            if c != d and accumulate:
+                self._epilogues.copy(stream, d, c, m * n)
             kernel(stream, grid, 64, d, b, a, m, n, k, k, accumulate)
+            given = self.alive[operation]
+            self._epilogues.run(
+                Epilogue(given.get(MatmulDescAttribute.EPILOGUE, 1)), stream, workspace, d, b,
+                given.get(MatmulDescAttribute.BIAS_POINTER, 0),
+                given.get(MatmulDescAttribute.EPILOGUE_AUX_POINTER, 0), (m, n, k),
+            )  # fmt: skip
 
     # ---- inside ----
 
@@ -223,6 +249,20 @@ class FakeCublasLt:
         assert k == k_too and (m, n) == (c.rows, c.columns) == (d.rows, d.columns)
         assert all(layout.stride >= layout.rows for layout in (a, b, c, d))
         return first, second, m, n, k
+
+    def _check_epilogue(self, operation: int, of_a: int, of_d: int) -> None:
+        """What the library's manual asks of the attributes, and that it knows the epilogue."""
+        given, out = self.alive[operation], self.alive[of_d]
+        epilogue = Epilogue(given.get(MatmulDescAttribute.EPILOGUE, 1))
+        try:
+            if epilogue in self.lacks:
+                raise NotSupported(epilogue.name)
+            self._epilogues.check(
+                epilogue, self.alive[of_a].kind, out.kind, out.rows,
+                {attribute.name: given.get(attribute) for attribute in MatmulDescAttribute},
+            )  # fmt: skip
+        except NotSupported as error:
+            raise cuBLASLtError(f"NOT_SUPPORTED (15) {error}") from error
 
     def _types(self, operation: int, *layouts: int) -> dict[str, str]:
         """The defines of gemm.cu for the types that were set."""

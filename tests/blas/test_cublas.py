@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -19,23 +16,6 @@ from tests.blas.typed import TypedProduct
 from tests.support.rig import Rig
 
 SMALL = Product(4, 4, 8)
-
-
-@pytest.fixture
-def fake(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> FakeCublasLt:
-    made = FakeCublasLt(rig.library)
-    monkeypatch.setitem(sys.modules, "nvmath.bindings.cublasLt", made)
-    monkeypatch.setattr(rig.device, "blas_backend", "cublas", raising=False)
-    return made
-
-
-@pytest.fixture
-def faked(rig: Rig, fake: FakeCublasLt) -> Iterator[Bench]:
-    made = Bench(rig)
-    yield made
-    made.close()
-    assert fake.calls.count("create") == fake.calls.count("destroy") == 1
-    assert fake.alive == {}, "every descriptor is destroyed"
 
 
 @pytest.mark.parametrize("form", ["nn", "nt", "tn"])

@@ -204,7 +204,7 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     linear, long = ops.FusedLinear(lib, ROWS, C, 16), ops.FusedLinear(lib, 300, C, 16)
     x, y, weight = narrow(300, C), narrow(300, 16), narrow(16, C)
     wide, bias, dweight, room = f(300, 16), f(16), f(16, C), f(*long.workspace_shape())
-    sums = (dweight, bias, room)
+    sums, narrow_bias = (dweight, bias, room), narrow(16)
     return {
         "flashattention forward": (
             lambda: attention.forward(s, out, lse, packed, 1, HEADS, length),
@@ -220,8 +220,8 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "fusedlinear forward": (lambda: linear.forward(s, y, x, weight), 1),
         "fusedlinear wide": (lambda: linear.forward_wide(s, wide, x, weight), 1),
-        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, bias), 1),
-        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, bias), 1),
+        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, narrow_bias), 1),
+        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, narrow_bias), 1),
         "fusedlinear residual": (
             lambda: linear.forward_residual(s, wide, x, weight, bias, wide),
             1,
