@@ -12,23 +12,18 @@
 #include "common/row_lanes.cuh"  // row_lane
 
 #define LOWEST -3.0e38f  // below every logit; NVRTC has no infinity constant
+#define HELD 4            // quads a lane keeps: of 256 classes all
 #define MEAN_THREADS 512
 #define MEAN_SUMS 32  // that are left after the first barrier
 
-__device__ __forceinline__ float peak_of(float4 q, float top, int valid)
+__device__ __forceinline__ float peak_of(float4 q)
 {
-    if (valid > 0) top = fmaxf(top, q.x);
-    if (valid > 1) top = fmaxf(top, q.y);
-    if (valid > 2) top = fmaxf(top, q.z);
-    return valid > 3 ? fmaxf(top, q.w) : top;
+    return fmaxf(fmaxf(q.x, q.y), fmaxf(q.z, q.w));
 }
 
-// exp(q - top) of the elements that exist, 0 for the others.
-__device__ __forceinline__ float4 exponentials(float4 q, float top, int valid)
+__device__ __forceinline__ float4 exponentials(float4 q, float top)
 {
-    return make_float4(
-        valid > 0 ? expf(q.x - top) : 0.0f, valid > 1 ? expf(q.y - top) : 0.0f,
-        valid > 2 ? expf(q.z - top) : 0.0f, valid > 3 ? expf(q.w - top) : 0.0f);
+    return make_float4(expf(q.x - top), expf(q.y - top), expf(q.z - top), expf(q.w - top));
 }
 
 // q with `less` taken from element `at`, if that is one of 0 .. 3.
@@ -39,30 +34,29 @@ __device__ __forceinline__ float4 less_at(float4 q, int at, float less)
         at == 3 ? q.w - less : q.w);
 }
 
-// Each lane's largest logit and its sum of exp(logit - that); `held` is turned into these
-// exponentials. Of a long row's rest nothing is kept, and the sum follows the largest logit as it
-// grows: the rest is read once.
+// Each lane's largest logit and its sum of exp(logit - that); `held`, whose filler is LOWEST, is
+// turned into these exponentials. Of a long row's rest nothing is kept, and the sum follows the
+// largest logit as it grows: the rest is read once.
+template <int N>
 __device__ __forceinline__ void lane_softmax(
-    float* peak, float* sum, float4 (&held)[HELD], const act_t* row, const RowLane& me)
+    float* peak, float* sum, float4 (&held)[N], const act_t* row, const RowLane& me)
 {
     float top = LOWEST, total = 0.0f;
-    UNROLL for (int k = 0; k < HELD; k++) top = peak_of(held[k], top, held_valid(me, k));
-    for (TAIL(c, me)) {
-        int valid = valid_columns(me, c);
-        float4 q = load_quad(row + c, valid);
-        float higher = peak_of(q, top, valid);
+    UNROLL for (int k = 0; k < N; k++) top = fmaxf(top, peak_of(held[k]));
+    for (TAIL(N, c, me)) {
+        float4 q = filled_quad(row + c, valid_columns(me, c), LOWEST);
+        float higher = fmaxf(top, peak_of(q));
         total *= expf(top - higher);
         top = higher;
-        q = exponentials(q, top, valid);
-        total += q.x + q.y + q.z + q.w;
+        q = exponentials(q, top);
+        total += (q.x + q.y) + (q.z + q.w);
     }
-    float held_sum = 0.0f;
-    UNROLL for (int k = 0; k < HELD; k++) {
-        held[k] = exponentials(held[k], top, held_valid(me, k));
-        held_sum += held[k].x + held[k].y + held[k].z + held[k].w;
+    UNROLL for (int k = 0; k < N; k++) {
+        held[k] = exponentials(held[k], top);
+        total += (held[k].x + held[k].y) + (held[k].z + held[k].w);
     }
     *peak = top;
-    *sum = held_sum + total;
+    *sum = me.columns > first_column(me) ? total : 0.0f;
 }
 
 // Merges the lanes' (peak, sum) of one row, in lane order: the row's largest logit and sum of
@@ -89,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(128) cross_entropy_forward(
     const act_t* row = logits + (size_t)me.row * V;
     float peak, sum;
     float4 held[HELD];
-    load_held(held, row, me);
+    load_held(held, row, me, LOWEST);
     lane_softmax(&peak, &sum, held, row, me);
     peaks[me.slot][me.lane] = peak;
     sums[me.slot][me.lane] = sum;
@@ -114,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(128) cross_entropy_forward_backward
     bool owner = me.columns && target / 4 % ROW_LANES == me.lane;
     float own_peak, peak, sum;
     float4 held[HELD];
-    load_held(held, row, me);
+    load_held(held, row, me, LOWEST);
     float target_logit = owner ? widened(row[target]) : 0.0f;
     lane_softmax(&own_peak, &sum, held, row, me);
     peaks[me.slot][me.lane] = own_peak;
@@ -124,14 +118,14 @@ extern "C" __global__ void __launch_bounds__(128) cross_entropy_forward_backward
 
     merge_softmax(&peak, &sum, peaks[me.slot], sums[me.slot]);
     float4 factor = same_quad(expf(own_peak - peak) / sum * scale);
+    int at = target - first_column(me);
     UNROLL for (int k = 0; k < HELD; k++) {
-        float4 q = multiply_quad(held[k], factor);
-        held[k] = less_at(q, target - held_column(me, k), scale);
+        held[k] = less_at(multiply_quad(held[k], factor), at - k * COLUMN_STEP, scale);
     }
     store_held(row, held, me);
-    for (TAIL(c, me)) {
+    for (TAIL(HELD, c, me)) {
         int valid = valid_columns(me, c);
-        float4 q = exponentials(load_quad(row + c, valid), own_peak, valid);
+        float4 q = exponentials(load_quad(row + c, valid), own_peak);
         store_quad(row + c, less_at(multiply_quad(q, factor), target - c, scale), valid);
     }
     if (owner) row_loss[me.row] = logf(sum) + (peak - target_logit);

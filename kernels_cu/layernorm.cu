@@ -18,20 +18,12 @@
 #include "common/held_row.cuh"   // load_held, TAIL
 #include "common/row_lanes.cuh"  // row_lane
 
-__device__ __forceinline__ float square(float x)
+// Adds a quad's deviations from the pivot, and their squares.
+__device__ __forceinline__ void add_deviations(float* sum, float* squares, float4 q, float pivot)
 {
-    return x * x;
-}
-
-// Sum of f(element) over those of a quad that exist.
-template <class F>
-__device__ __forceinline__ float sum_of(float4 q, int valid, F f)
-{
-    float sum = valid > 0 ? f(q.x) : 0.0f;
-    if (valid > 1) sum += f(q.y);
-    if (valid > 2) sum += f(q.z);
-    if (valid > 3) sum += f(q.w);
-    return sum;
+    float x = q.x - pivot, y = q.y - pivot, z = q.z - pivot, w = q.w - pivot;
+    *sum += (x + y) + (z + w);
+    *squares = fmaf(x, x, fmaf(y, y, fmaf(z, z, fmaf(w, w, *squares))));
 }
 
 __device__ __forceinline__ float4 normed(
@@ -42,71 +34,48 @@ __device__ __forceinline__ float4 normed(
         (q.z - pivot - mean) * rstd * w.z + b.z, (q.w - pivot - mean) * rstd * w.w + b.w);
 }
 
-// The norm of a row: `held` are its first quads, x_row is where the rest is read.
-// Each lane makes mean and squared deviations of its own columns, then they are merged (Chan,
-// Golub, LeVeque 1979): as exact as two passes over the row, with one barrier. A lane's mean is
-// relative to its first element, and the merged one to the row's first: on a mean of 1000 it would
-// be rounded to 6e-5, which a spread of 0.05 feels in the fourth digit.
+// The norm of a row, and the row itself, x, where `out` is not null. `held` are its first quads, the
+// filler being the pivot; x_row is where the rest is read. out is written behind the barrier: the
+// pivot is column 0, which all lanes read.
+// Mean and squares are of x minus the row's first element, the pivot: on a mean of 1000 a sum would
+// be rounded to 6e-5, which a spread of 0.05 feels in the fourth digit. As the pivot is of the row,
+// its distance from the mean is within the deviations themselves: what cancels in the variance is
+// at most C roundings, and a few of them where the pivot is not the one element far from all.
+template <int N>
 __device__ __forceinline__ void normalise(
-    act_t* y_row, float* mean, float* rstd, const float4 (&held)[HELD], const float* x_row,
-    const float* weight, const float* bias, const RowLane& me, int C, float epsilon)
+    act_t* y_row, float* mean, float* rstd, float* out, const float4 (&held)[N],
+    const float* x_row, const float* weight, const float* bias, const RowLane& me, int C,
+    float pivot, float epsilon)
 {
-    __shared__ float pivots[BLOCK_ROWS][ROW_LANES];
-    __shared__ float means[BLOCK_ROWS][ROW_LANES];
-    __shared__ float spreads[BLOCK_ROWS][ROW_LANES];
-    float4 w[HELD], b[HELD];
+    __shared__ float4 sums[BLOCK_ROWS][ROW_LANES / 2];
+    float4 w[N], b[N], y[N];
     load_held(w, weight, me);
     load_held(b, bias, me);
 
-    // own columns
-    float own_pivot = held[0].x, sum = 0.0f, spread = 0.0f;
-    auto deviation = [&](float x) { return x - own_pivot; };
-    UNROLL for (int k = 0; k < HELD; k++) sum += sum_of(held[k], held_valid(me, k), deviation);
-    for (TAIL(c, me)) {
-        int valid = valid_columns(me, c);
-        sum += sum_of(load_quad(x_row + c, valid), valid, deviation);
+    float sum = 0.0f, squares = 0.0f;
+    UNROLL for (int k = 0; k < N; k++) add_deviations(&sum, &squares, held[k], pivot);
+    for (TAIL(N, c, me)) {
+        float4 q = filled_quad(x_row + c, valid_columns(me, c), pivot);
+        add_deviations(&sum, &squares, q, pivot);
     }
-    int own = lane_count(me.lane, me.columns);
-    float own_mean = own > 0 ? sum / own : 0.0f;
-    auto squared = [&](float x) { return square(x - own_pivot - own_mean); };
-    UNROLL for (int k = 0; k < HELD; k++) spread += sum_of(held[k], held_valid(me, k), squared);
-    for (TAIL(c, me)) {
-        int valid = valid_columns(me, c);
-        spread += sum_of(load_quad(x_row + c, valid), valid, squared);
-    }
-    pivots[me.slot][me.lane] = own_pivot;
-    means[me.slot][me.lane] = own_mean;
-    spreads[me.slot][me.lane] = spread;
-    __syncthreads();
+    float2 both = row_sums(sums, me, sum, squares);
+    float away = both.x / C, variance = fmaxf(both.y / C - away * away, 0.0f);
+    float row_rstd = 1.0f / sqrtf(variance + epsilon);
     if (me.columns == 0) return;
 
-    // merge
-    float pivot = pivots[me.slot][0], total = 0.0f, squares = 0.0f, away[ROW_LANES];
-    UNROLL for (int l = 0; l < ROW_LANES; l++) {
-        away[l] = pivots[me.slot][l] - pivot + means[me.slot][l];
-        total += lane_count(l, C) ? away[l] * lane_count(l, C) : 0.0f;
+    UNROLL for (int k = 0; k < N; k++) {
+        y[k] = normed(held[k], pivot, away, row_rstd, w[k], b[k]);
     }
-    float row_mean = total / C;
-    UNROLL for (int l = 0; l < ROW_LANES; l++) {
-        int count = lane_count(l, C);
-        squares += count ? spreads[me.slot][l] + square(away[l] - row_mean) * count : 0.0f;
-    }
-    float row_rstd = 1.0f / sqrtf(squares / C + epsilon);
-
-    // normalise
-    float4 out[HELD];
-    UNROLL for (int k = 0; k < HELD; k++) {
-        out[k] = normed(held[k], pivot, row_mean, row_rstd, w[k], b[k]);
-    }
-    store_held(y_row, out, me);
-    for (TAIL(c, me)) {
+    store_held(y_row, y, me);
+    if (out) store_held(out, held, me);
+    for (TAIL(N, c, me)) {
         int valid = valid_columns(me, c);
-        float4 q = load_quad(x_row + c, valid);
         float4 wc = load_quad(weight + c, valid), bc = load_quad(bias + c, valid);
-        store_quad(y_row + c, normed(q, pivot, row_mean, row_rstd, wc, bc), valid);
+        float4 q = normed(load_quad(x_row + c, valid), pivot, away, row_rstd, wc, bc);
+        store_quad(y_row + c, q, valid);
     }
     if (me.lane == 0) {
-        mean[me.row] = pivot + row_mean;
+        mean[me.row] = pivot + away;
         rstd[me.row] = row_rstd;
     }
 }
@@ -120,9 +89,21 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_forward(
 {
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
-    float4 held[HELD];
-    load_held(held, x + at, me);
-    normalise(y + at, mean, rstd, held, x + at, weight, bias, me, C, epsilon);
+    float pivot = me.columns ? x[at] : 0.0f;
+#define NORM(N) \
+    float4 held[N]; \
+    load_held(held, x + at, me, pivot); \
+    normalise(y + at, mean, rstd, nullptr, held, x + at, weight, bias, me, C, pivot, epsilon)
+    FOR_HELD(C, NORM)
+#undef NORM
+}
+
+// x becomes x + (y + bias); of fillers that of x stays.
+template <int N>
+__device__ __forceinline__ void join(
+    float4 (&x)[N], const float4 (&y)[N], const float4 (&bias)[N])
+{
+    UNROLL for (int k = 0; k < N; k++) x[k] = add_quad(x[k], add_quad(y[k], bias[k]));
 }
 
 // Overwrites x = residual + (branch + branch_bias), and y, mean, rstd of x: a linear layer's bias,
@@ -136,18 +117,21 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_residual_forward(
 {
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
-    float4 held[HELD], more[HELD], add[HELD];
-    load_held(held, residual + at, me);
-    load_held(more, branch + at, me);
-    load_held(add, branch_bias, me);
-    UNROLL for (int k = 0; k < HELD; k++) held[k] = add_quad(held[k], add_quad(more[k], add[k]));
-    for (TAIL(c, me)) {
+    float pivot = me.columns ? residual[at] + (branch[at] + branch_bias[0]) : 0.0f;
+    for (TAIL(C <= 2 * COLUMN_STEP ? 2 : 4, c, me)) {
         int valid = valid_columns(me, c);
         float4 q = add_quad(load_quad(branch + at + c, valid), load_quad(branch_bias + c, valid));
         store_quad(x + at + c, add_quad(load_quad(residual + at + c, valid), q), valid);
     }
-    store_held(x + at, held, me);
-    normalise(y + at, mean, rstd, held, x + at, weight, bias, me, C, epsilon);
+#define NORM(N) \
+    float4 held[N], more[N], add[N]; \
+    load_held(held, residual + at, me, pivot); \
+    load_held(more, branch + at, me); \
+    load_held(add, branch_bias, me); \
+    join(held, more, add); \
+    normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
+    FOR_HELD(C, NORM)
+#undef NORM
 }
 
 // Overwrites x[row] = token_table[tokens[row]] + position_table[row % T], and y, mean, rstd of x.
@@ -164,17 +148,20 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_embedding_forward(
     size_t at = (size_t)me.row * C;
     const float* token = token_table + (me.columns ? (size_t)tokens[me.row] * C : 0);
     const float* position = position_table + (size_t)((int)me.row % T) * C;
-    float4 held[HELD], more[HELD];
-    load_held(held, token, me);
-    load_held(more, position, me);
-    UNROLL for (int k = 0; k < HELD; k++) held[k] = add_quad(held[k], more[k]);
-    for (TAIL(c, me)) {
+    float pivot = me.columns ? token[0] + position[0] : 0.0f;
+    for (TAIL(C <= 2 * COLUMN_STEP ? 2 : 4, c, me)) {
         int valid = valid_columns(me, c);
         float4 q = load_quad(position + c, valid);
         store_quad(x + at + c, add_quad(load_quad(token + c, valid), q), valid);
     }
-    store_held(x + at, held, me);
-    normalise(y + at, mean, rstd, held, x + at, weight, bias, me, C, epsilon);
+#define NORM(N) \
+    float4 held[N], more[N]; \
+    load_held(held, token, me, pivot); \
+    load_held(more, position, me); \
+    UNROLL for (int k = 0; k < N; k++) held[k] = add_quad(held[k], more[k]); \
+    normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
+    FOR_HELD(C, NORM)
+#undef NORM
 }
 
 // g, dy times weight, becomes dx.
@@ -195,15 +182,15 @@ __device__ __forceinline__ float moment(float4 g, float4 q, float mean)
 }
 
 // dx of one row; all threads of the block come here together.
+template <int N>
 __device__ __forceinline__ void row_gradients(
     float* dx, act_t* narrow, const act_t* dy, const float* x, const float* weight,
     const float* mean, const float* rstd, const RowLane& me, int C, int accumulate)
 {
-    __shared__ float sums[BLOCK_ROWS][ROW_LANES];
-    __shared__ float products[BLOCK_ROWS][ROW_LANES];
+    __shared__ float4 sums[BLOCK_ROWS][ROW_LANES / 2];
     size_t at = (size_t)me.row * C;
     float m = me.columns ? mean[me.row] : 0.0f, r = me.columns ? rstd[me.row] : 0.0f;
-    float4 g[HELD], q[HELD], w[HELD], old[HELD];
+    float4 g[N], q[N], w[N], old[N];
     load_held(g, dy + at, me);
     load_held(q, x + at, me);
     load_held(w, weight, me);
@@ -211,40 +198,28 @@ __device__ __forceinline__ void row_gradients(
     adding.columns = accumulate ? me.columns : 0;
     load_held(old, dx + at, adding);
 
-    // own columns
     float sum = 0.0f, product = 0.0f;
-    UNROLL for (int k = 0; k < HELD; k++) {
+    UNROLL for (int k = 0; k < N; k++) {
         g[k] = multiply_quad(g[k], w[k]);
-        sum += g[k].x + g[k].y + g[k].z + g[k].w;
+        sum += (g[k].x + g[k].y) + (g[k].z + g[k].w);
         product += moment(g[k], q[k], m);
     }
-    for (TAIL(c, me)) {
+    for (TAIL(N, c, me)) {
         int valid = valid_columns(me, c);
         float4 gc = multiply_quad(load_quad(dy + at + c, valid), load_quad(weight + c, valid));
-        sum += gc.x + gc.y + gc.z + gc.w;
+        sum += (gc.x + gc.y) + (gc.z + gc.w);
         product += moment(gc, load_quad(x + at + c, valid), m);
     }
-    sums[me.slot][me.lane] = sum;
-    products[me.slot][me.lane] = product * r;
-    __syncthreads();
+    float2 both = row_sums(sums, me, sum, product * r);
     if (me.columns == 0) return;
+    float average_g = both.x / C, average_gx = both.y / C;
 
-    // merge
-    float average_g = 0.0f, average_gx = 0.0f;
-    UNROLL for (int l = 0; l < ROW_LANES; l++) {
-        average_g += sums[me.slot][l];
-        average_gx += products[me.slot][l];
-    }
-    average_g /= C;
-    average_gx /= C;
-
-    // dx
-    UNROLL for (int k = 0; k < HELD; k++) {
+    UNROLL for (int k = 0; k < N; k++) {
         g[k] = add_quad(old[k], input_gradient(g[k], q[k], m, r, average_g, average_gx));
     }
     store_held(dx + at, g, me);
     if (narrow) store_held(narrow + at, g, me);
-    for (TAIL(c, me)) {
+    for (TAIL(N, c, me)) {
         int valid = valid_columns(me, c);
         float4 gc = multiply_quad(load_quad(dy + at + c, valid), load_quad(weight + c, valid));
         gc = input_gradient(gc, load_quad(x + at + c, valid), m, r, average_g, average_gx);
@@ -327,7 +302,7 @@ __device__ __forceinline__ void column_sums(
 // stride on: the sums of the block's rows for dweight and dbias.
 // Launch: block 256, grid max(1, ceil(rows/chunk_rows)); chunk_rows a multiple of 16. dx may be dy
 // where act_t is float: the columns are summed first.
-extern "C" __global__ void __launch_bounds__(256) layernorm_backward(
+extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
     float* dx, act_t* __restrict__ narrow, float* __restrict__ partial, const act_t* dy,
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ mean,
     const float* __restrict__ rstd, int rows, int C, int chunk_rows, int stride, int accumulate)
@@ -340,7 +315,10 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_backward(
         me.row = row + me.slot;
         me.columns = me.row < last ? C : 0;
         if (row > first) __syncthreads();  // the rows before are done with the sums
-        row_gradients(dx, narrow, dy, x, weight, mean, rstd, me, C, accumulate);
+#define GRADIENTS(N) \
+    row_gradients<N>(dx, narrow, dy, x, weight, mean, rstd, me, C, accumulate)
+        FOR_HELD(C, GRADIENTS)
+#undef GRADIENTS
     }
 }
 

@@ -61,10 +61,15 @@ __device__ __forceinline__ unsigned int rounded_pair(float x, float y)
     return *reinterpret_cast<unsigned int*>(&pair);
 }
 
+__device__ __forceinline__ void store_whole_quad(__nv_bfloat16* p, float4 q)
+{
+    *reinterpret_cast<uint2*>(p) = make_uint2(rounded_pair(q.x, q.y), rounded_pair(q.z, q.w));
+}
+
 __device__ __forceinline__ void store_quad(__nv_bfloat16* p, float4 q, int valid)
 {
     if (valid == 4 && quad_aligned(p)) {
-        *reinterpret_cast<uint2*>(p) = make_uint2(rounded_pair(q.x, q.y), rounded_pair(q.z, q.w));
+        store_whole_quad(p, q);
         return;
     }
     p[0] = __float2bfloat16_rn(q.x);

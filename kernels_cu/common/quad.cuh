@@ -42,6 +42,11 @@ __device__ __forceinline__ void store_quad(float* p, float4 q, int valid)
     if (valid > 3) p[3] = q.w;
 }
 
+__device__ __forceinline__ void store_whole_quad(float* p, float4 q)
+{
+    *reinterpret_cast<float4*>(p) = q;
+}
+
 __device__ __forceinline__ float4 same_quad(float value)
 {
     return make_float4(value, value, value, value);
