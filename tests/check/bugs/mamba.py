@@ -8,7 +8,8 @@ MAMBA = (
     Bug(
         name="conv1d_before_the_first_step",
         file="conv1d.cu", kernel="conv1d_forward", kind="out-of-bounds", scenario="conv1d",
-        old="return t >= 0 && t < T ?", new="return t < T ?", through=("load_quad",),
+        old="row < COUNT && t >= 0 && t < T", new="row < COUNT && t < T",
+        through=("load_quad", "load_quad_of"),
         why="The first sequence's window reaches three steps back, in front of x.",
     ),
     Bug(
@@ -17,8 +18,7 @@ MAMBA = (
         scenario="gated_norm",
         old="    squares[me.slot][me.lane] = square;\n    __syncthreads();\n",
         new="    squares[me.slot][me.lane] = square;\n",
-        at=("squares[me.slot][me.lane] = square;",
-            "for (int l = 0; l < ROW_LANES; l++) total += squares[me.slot][l];"),
+        at=("squares[me.slot][me.lane] = square;",), through=("sum_lanes",),
         why="The lanes of a row read one another's sums with no barrier in between.",
     ),
     Bug(
