@@ -21,6 +21,7 @@ from lowgraph.kernels import signature, source
 
 # Files that take defines, with those to try: head sizes of the presets, widths, types.
 _TYPES = ({"act_t": "float"}, {"act_t": "__nv_bfloat16"})
+_NARROW_BIAS = {"act_t": "__nv_bfloat16", "bias_t": "__nv_bfloat16"}
 DEFINES = {
     "attention.cu": [{"HEAD_SIZE": size, **kind} for size in ("16", "32") for kind in _TYPES],
     "attention_mma.cu": [{"HEAD_SIZE": size} for size in ("16", "32", "64", "128")],
@@ -39,15 +40,14 @@ DEFINES = {
         {"act_t": "__nv_bfloat16", "out_t": "__nv_bfloat16"},
         {"ROUND_TF32": "1"},
     ],
+    **{f"{name}.cu": [*_TYPES, _NARROW_BIAS] for name in ("bias", "gelu")},
     **{
         f"{name}.cu": list(_TYPES)
         for name in (
-            "bias",
             "cast",
             "cross_entropy",
             "gated_norm",
             "gated_update",
-            "gelu",
             "layernorm",
             "rms_norm",
         )

@@ -211,6 +211,6 @@ def test_activations_take_half_the_memory(make: Make) -> None:
         block = trace.blocks[0]
         narrow = [block.norm1.y, block.attended.y, block.attended.qkv, block.hidden, block.active]
         kept[precision] = sum(piece.nbytes for piece in [*narrow, block.norm2.y, trace.logits])
-        wide = block.x, block.middle, block.norm1.mean, block.attended.lse, trace.x
+        wide = block.norm1.x, block.norm2.x, block.norm1.mean, block.attended.lse, trace.norm.x
         assert {piece.dtype.name for piece in wide} == {"float32"}
     assert 2 * kept[BF16] == kept[FP32]

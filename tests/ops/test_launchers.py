@@ -50,14 +50,26 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, row, weight = f(ROWS, C), f(ROWS, C), f(ROWS), f(C)
     tokens, targets = f.ints(B, T), f.ints(ROWS)
     partial, packed, lse = f(64, 2, C), f(ROWS, 3 * C), f(B, HEADS, T)
+    places = f.ints(2 * C)
     lists = f.ints(ROWS), f.ints(V + 1)
     logits, tables = f(ROWS, V), (f(V, C), f(T, C))
     return {
         "norm forward": (lambda: norm.forward(s, y, row, row, x, weight, weight, ROWS, C), 1),
-        "norm backward": (
-            lambda: norm.backward(s, y, weight, weight, partial, x, x, weight, row, row, ROWS, C),
-            3,
+        "norm forward, residual": (
+            lambda: norm.residual_forward(s, y, y, row, row, x, x, *[weight] * 3, ROWS, C),
+            1,
         ),
+        "norm forward, embedding": (
+            lambda: norm.embedding_forward(
+                s, y, y, row, row, tokens, *tables, weight, weight, ROWS, T, C
+            ),
+            1,
+        ),
+        "norm backward": (
+            lambda: norm.backward(s, y, partial, x, x, weight, row, row, ROWS, C),
+            1,
+        ),
+        "norm parameters": (lambda: norm.parameters(s, partial, partial, places, ROWS, 2 * C), 1),
         "bias forward": (lambda: bias.forward(s, y, weight, ROWS, C), 1),
         "bias backward": (lambda: bias.backward(s, weight, partial, x, ROWS, C), 2),
         "gelu forward": (lambda: gelu.forward(s, y, x, weight, ROWS, C), 1),
@@ -74,7 +86,7 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "embedding forward": (lambda: embedding.forward(s, x, tokens, *tables, B, T, C), 1),
         "embedding backward": (
             lambda: embedding.backward(s, *tables, *lists, x, tokens, B, T, C),
-            3,
+            2,
         ),
         "embedding backward, no positions": (
             lambda: embedding.backward(s, tables[0], None, *lists, x, tokens, B, T, C),
@@ -222,7 +234,7 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     linear, long = ops.FusedLinear(lib, ROWS, C, 16), ops.FusedLinear(lib, 300, C, 16)
     x, y, weight = narrow(300, C), narrow(300, 16), narrow(16, C)
     wide, bias, dweight, room = f(300, 16), f(16), f(16, C), f(*long.workspace_shape())
-    sums = (dweight, bias, room)
+    sums, narrow_bias = (dweight, bias, room), narrow(16)
     return {
         "flashattention forward": (
             lambda: attention.forward(s, out, lse, packed, 1, HEADS, length),
@@ -238,8 +250,8 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "fusedlinear forward": (lambda: linear.forward(s, y, x, weight), 1),
         "fusedlinear wide": (lambda: linear.forward_wide(s, wide, x, weight), 1),
-        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, bias), 1),
-        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, bias), 1),
+        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, narrow_bias), 1),
+        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, narrow_bias), 1),
         "fusedlinear residual": (
             lambda: linear.forward_residual(s, wide, x, weight, bias, wide),
             1,

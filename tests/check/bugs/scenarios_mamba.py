@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from lowgraph.kernels import Kernel, Library
 from lowgraph.ops import (
     BinaryCrossEntropy,
     CausalConv1d,
@@ -23,6 +21,7 @@ from lowgraph.ops.ssd_tensors import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
 from lowgraph.precision import Precision
 from tests.check.bugs.bench import Array, Bench, Check
 from tests.check.bugs.registry import close, scenario
+from tests.check.bugs.sources import library as _library
 from tests.ops import twins_mamba as twins
 from tests.ops.compare import normal, wide
 
@@ -33,22 +32,6 @@ SIZES = SsdSizes(2, 77, 2, 9, 7)  # three chunks, the last with 13 steps
 SHORT = SsdSizes(2, 45, 2, 9, 40)  # one block a head
 LOOP = 33, 40, 3  # rows, channels, turns: three blocks, the last with a row
 GRADIENTS = ("dx", "draw", "ddt_bias", "da_log", "db", "dc", "dd")  # in the order of SsdInputs
-
-
-class _Sources:
-    """The bench's kernels, where a launcher asks a library for them."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-
-    def kernel(
-        self, file: str, name: str, defines: Mapping[str, int | str] | None = None
-    ) -> Kernel:
-        return self.bench.kernel(file, name, **(defines or {}))
-
-
-def _library(bench: Bench) -> Library:
-    return cast(Library, _Sources(bench))
 
 
 @scenario

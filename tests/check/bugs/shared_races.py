@@ -44,8 +44,10 @@ SHARED = (
         old="    spreads[me.slot][me.lane] = spread;\n    __syncthreads();\n",
         new="    spreads[me.slot][me.lane] = spread;\n",
         at=("means[me.slot][me.lane] = own_mean;", "spreads[me.slot][me.lane] = spread;",
-            "for (int l = 0; l < ROW_LANES; l++) total += means[me.slot][l]",
-            "squares += spreads[me.slot][l] + square(means[me.slot][l]"),
+            "pivots[me.slot][me.lane] = own_pivot;", "float pivot = pivots[me.slot][0], total",
+            "away[l] = pivots[me.slot][l] - pivot + means[me.slot][l];",
+            "squares += count ? spreads[me.slot][l] + square(away[l]"),
+        through=("normalise",),
         why="The lanes of a row read one another's sums with no barrier in between; that they are"
             " in one warp orders nothing since Volta.",
     ),
@@ -67,10 +69,10 @@ SHARED = (
     Bug(
         name="mean_loss_warp_barrier",
         file="cross_entropy.cu", kernel="mean_loss", kind="shared-race", scenario="mean_loss",
-        old="    sums[threadIdx.x] = sum;\n    __syncthreads();",
-        new="    sums[threadIdx.x] = sum;\n    __syncwarp();",
-        at=("sums[threadIdx.x] = sum;", "for (int t = 1; t < 64; t++) sum += sums[t];"),
-        why="The block has two warps: a barrier of the warp does not order the second one's sums.",
+        old="    sums[t] = sum;\n    __syncthreads();",
+        new="    sums[t] = sum;\n    __syncwarp();",
+        at=("sums[t] = sum;", "u += MEAN_SUMS) sum += sums[u];"),
+        why="The block has 16 warps: a barrier of the warp does not order the other ones' sums.",
     ),
     Bug(
         name="attention_no_first_barrier",
