@@ -2,8 +2,8 @@
 //
 //   dx[r,c] = dy[r] weight[c],  dweight[c] = sum over rows of dy[r] x[r,c],  dbias = sum of dy[r]
 //
-// Shapes: x, dx [rows,C]; y, dy [rows]; weight, dweight [C]; bias, dbias [1]; partial [chunks,C] and
-// behind it [chunks]: the sums over each chunk of rows, added up in order; no atomics.
+// Shapes: x, dx [rows,C]; y, dy [rows]; weight, dweight [C]; bias, dbias [1]; partial [chunks,C]
+// and behind it [chunks]: the sums over each chunk of rows, added up in order; no atomics.
 
 #include "common/quad.cuh"    // quads
 #include "common/unroll.cuh"  // UNROLL, IN_FLIGHT

@@ -24,7 +24,13 @@ __device__ __forceinline__ void sum_decay(
     ForwardWork& w, float* dt, float* decay, int t, float A, size_t step, int H)
 {
     float sum = 0.0f;
-    for (int s = 0; s <= t; s++) sum = fmaf(w.dt[s], A, sum);
+    for (int s = 0; s <= t; s += 4) {
+        float4 q = load_quad(w.dt + s, 4);
+        sum = fmaf(q.x, A, sum);
+        if (s + 1 <= t) sum = fmaf(q.y, A, sum);
+        if (s + 2 <= t) sum = fmaf(q.z, A, sum);
+        if (s + 3 <= t) sum = fmaf(q.w, A, sum);
+    }
     w.decay[t] = sum;
     dt[step + (size_t)t * H] = w.dt[t];
     decay[step + (size_t)t * H] = sum;
@@ -52,6 +58,7 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_forward(
     start_square(w.x, x + first * x_row + (size_t)h * P, x_row, T, P);
     close_batch();
     float A = -expf(A_log[h]), d = D[h];
+    if (step >= 0 && step < SIDE) w.dt[step] = 0.0f;
     if (has_step) {
         float u = raw[(first + step) * raw_row + h] + dt_bias[h];
         w.dt[step] = fmaxf(u, 0.0f) + log1pf(expf(-fabsf(u)));

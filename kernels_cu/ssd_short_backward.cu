@@ -63,44 +63,65 @@ __device__ __forceinline__ void fill_squares(
     }
 }
 
-// The first look at cross: sums of a row, of step `own`, and of a column, over one stripe each.
+// A row's stripe of cross, times dt_s: sums over s come from it. All of it is there if it begins
+// below the diagonal, with zeros above.
+__device__ __forceinline__ void load_stripe(float4 (&q)[STRIPE / 4], const BackwardWork& w, int own,
+                                            int first)
+{
+    UNROLL for (int i = 0; i < STRIPE / 4; i++) {
+        float4 cross = load_quad(w.cross.cell + square_quad(own, first / 4 + i), 4);
+        q[i] = multiply_quad(cross, load_quad(w.dt + first + 4 * i, 4));
+    }
+}
+
+// The sum of cross[t, own] over a stripe of t.
+__device__ __forceinline__ float sum_column(const BackwardWork& w, int own, int first, int T)
+{
+    float sum = 0.0f;
+    UNROLL for (int i = 0; i < STRIPE; i++) {
+        int t = first + i;
+        if (t >= own && t < T) sum += w.cross.cell[square_at(t, own)];
+    }
+    return sum;
+}
+
+// The first look at cross: the sums of a row, of step `own`, and of a column, over one stripe each.
 __device__ __forceinline__ void sum_stripes(BackwardWork& w, int own, int stripe, int T)
 {
     int first = stripe * STRIPE;
-    float row = 0.0f, column = 0.0f;
-    for (int s = first; s < first + STRIPE && s <= own && own < T; s++) {
-        row = fmaf(w.dt[s], w.cross.cell[square_at(own, s)], row);
+    float4 sum = same_quad(0.0f);
+    if (first <= own && own < T) {
+        float4 q[STRIPE / 4];
+        load_stripe(q, w, own, first);
+        UNROLL for (int i = 0; i < STRIPE / 4; i++) sum = add_quad(sum, q[i]);
     }
-    for (int t = own > first ? own : first; t < first + STRIPE && t < T; t++) {
-        column += w.cross.cell[square_at(t, own)];
-    }
-    w.rows[stripe][own] = row;
-    w.direct[stripe][own] = column;
+    w.rows[stripe][own] = (sum.x + sum.y) + (sum.z + sum.w);
+    w.direct[stripe][own] = sum_column(w, own, first, T);
 }
 
-// Puts the sums over s < r in place of a row's stripe of cross.
+// Gives back a sum, and adds the next term to it.
+__device__ __forceinline__ float before(float& sum, float next)
+{
+    float given = sum;
+    sum += next;
+    return given;
+}
+
+// Puts the sums over s < r in place of a row's stripe of cross. All is loaded before the first is
+// stored: the compiler cannot know that they are different places.
 __device__ __forceinline__ void run_stripe(BackwardWork& w, int own, int stripe, int T)
 {
     int first = stripe * STRIPE;
+    if (first > own || own >= T) return;
+    float4 q[STRIPE / 4];
+    load_stripe(q, w, own, first);
     float sum = 0.0f;
-    for (int before = 0; before < stripe; before++) sum += w.rows[before][own];
-    for (int s = first; s < first + STRIPE && s <= own && own < T; s++) {
-        float* at = w.cross.cell + square_at(own, s);
-        float next = fmaf(w.dt[s], *at, sum);
-        *at = sum;
-        sum = next;
+    for (int i = 0; i < stripe; i++) sum += w.rows[i][own];
+    UNROLL for (int i = 0; i < STRIPE / 4; i++) {
+        float x = before(sum, q[i].x), y = before(sum, q[i].y), z = before(sum, q[i].z);
+        float4 run = make_float4(x, y, z, before(sum, q[i].w));
+        store_quad(w.cross.cell + square_quad(own, first / 4 + i), run, 4);
     }
-}
-
-// Adds what step `own` is bound to, over one stripe of later steps.
-__device__ __forceinline__ void sum_bound(BackwardWork& w, int own, int stripe, int T)
-{
-    int first = stripe * STRIPE;
-    float sum = 0.0f;
-    for (int t = own > first ? own : first; t < first + STRIPE && t < T; t++) {
-        sum += w.cross.cell[square_at(t, own)];
-    }
-    w.bound[stripe][own] = sum;
 }
 
 __device__ __forceinline__ float add_stripes(const float (*sums)[SIDE], int own)
@@ -183,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     }
     __syncthreads();
 
-    sum_bound(w, own, stripe, T);
+    w.bound[stripe][own] = sum_column(w, own, stripe * STRIPE, T);
     part = empty_part();
     if (wanted) {
         add_product<true, false>(part, w.pairs, w.c, part.row, steps);
@@ -201,7 +222,8 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     __syncthreads();
     if (threadIdx.x >= 3) return;
     float4 total = same_quad(0.0f);
-    for (int i = 0; i < SIDE; i += 4) total = add_quad(total, load_quad(&w.totals[threadIdx.x][i], 4));
+    const float* totals = w.totals[threadIdx.x];
+    for (int i = 0; i < SIDE; i += 4) total = add_quad(total, load_quad(totals + i, 4));
     partial[((size_t)blockIdx.y * 3 + threadIdx.x) * H + h] =
         (total.x + total.y) + (total.z + total.w);
 }

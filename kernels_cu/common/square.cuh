@@ -54,7 +54,7 @@ __device__ __forceinline__ void start_square(
         }
         return;
     }
-    for (; row < SIDE; row += SQUARE_ROWS) {
+    _Pragma("unroll 1") for (; row < SIDE; row += SQUARE_ROWS) {
         bool exists = row < rows && column < columns;
         float4 q = same_quad(0.0f);
         if (exists) q = load_quad(from + row * stride + column, quad_valid(column, columns));
