@@ -185,16 +185,16 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     if (below) fill_squares(w, scores, products, T);
     __syncthreads();
 
-    sum_stripes(w, own, stripe, T);
+    // In each of the next steps the product comes first, while the warp's threads are together.
     Part part = empty_part();
     if (part.row < T && part.column < P) {
         add_product<true, false>(part, w.mix, w.dy, part.row, steps);
         finish_input_gradient(part, w, d);
         store_part(dx + x_first, x_row, part, T, P);
     }
+    sum_stripes(w, own, stripe, T);
     __syncthreads();
 
-    run_stripe(w, own, stripe, T);
     float* to = by_head + ((size_t)h * gridDim.y * T + first) * 2 * N;
     bool wanted = part.row < T && part.column < N;
     part = empty_part();
@@ -202,14 +202,15 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
         add_product<false, false>(part, w.pairs, w.b, 0, stop);
         store_part(to + N, 2 * (size_t)N, part, T, N);
     }
+    run_stripe(w, own, stripe, T);
     __syncthreads();
 
-    w.bound[stripe][own] = sum_column(w, own, stripe * STRIPE, T);
     part = empty_part();
     if (wanted) {
         add_product<true, false>(part, w.pairs, w.c, part.row, steps);
         store_part(to, 2 * (size_t)N, part, T, N);
     }
+    w.bound[stripe][own] = sum_column(w, own, stripe * STRIPE, T);
     __syncthreads();
 
     if (stripe == 0) {
