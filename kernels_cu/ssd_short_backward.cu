@@ -55,8 +55,8 @@ __device__ __forceinline__ void fill_squares(
             int t = row_of(scores, e), s = column_of(scores, j, e), at = square_at(t, s);
             float fade = s <= t && t < T ? expf(decay[t] - decay[s]) : 0.0f;
             float mix = fade * scores.d[j][e];
-            w.mix.cell[at] = mix;
-            w.pairs.cell[at] = fade * w.dt[s] * products.d[j][e];
+            w.mix.cell[at] = factor(mix);
+            w.pairs.cell[at] = factor(fade * w.dt[s] * products.d[j][e]);
             w.cross.cell[at] = mix * products.d[j][e];
             if (s == t) w.totals[2][t] = products.d[j][e];
         }
@@ -131,14 +131,13 @@ __device__ __forceinline__ float add_stripes(const float (*sums)[SIDE], int own)
     return sum;
 }
 
-// part = dt_s part + D dy_s
-__device__ __forceinline__ void finish_input_gradient(Part& part, const BackwardWork& w, float D)
+// part = dt_s part + D skip, skip: dy_s
+__device__ __forceinline__ void finish_input_gradient(
+    Part& part, const Part& skip, const BackwardWork& w, float D)
 {
     UNROLL for (int j = 0; j < 4; j++) {
         UNROLL for (int e = 0; e < 4; e++) {
-            int s = row_of(part, e);
-            float skip = D * w.dy.cell[square_at(s, column_of(part, j, e))];
-            part.d[j][e] = fmaf(w.dt[s], part.d[j][e], skip);
+            part.d[j][e] = fmaf(w.dt[row_of(part, e)], part.d[j][e], D * skip.d[j][e]);
         }
     }
 }
@@ -172,6 +171,8 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
         w.totals[2][own] = 0.0f;
     }
     wait_for_batches<1>();
+    make_factors(w.c);
+    make_factors(w.b);
     __syncthreads();
 
     Part scores = empty_part(), products = empty_part();
@@ -179,6 +180,8 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     bool below = scores.column < stop && scores.row < T;
     if (below) add_product<false, true>(scores, w.c, w.b, 0, (N + 7) / 8 * 8);
     wait_for_batches<0>();
+    make_factors(w.x);
+    make_factors(w.dy);
     __syncthreads();
     if (below) add_product<false, true>(products, w.dy, w.x, 0, (P + 7) / 8 * 8);
     __syncthreads();
@@ -188,8 +191,9 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     // In each of the next steps the product comes first, while the warp's threads are together.
     Part part = empty_part();
     if (part.row < T && part.column < P) {
+        Part skip = load_part(dy + head_first * P, (size_t)H * P, T, P);  // not rounded
         add_product<true, false>(part, w.mix, w.dy, part.row, steps);
-        finish_input_gradient(part, w, d);
+        finish_input_gradient(part, skip, w, d);
         store_part(dx + x_first, x_row, part, T, P);
     }
     sum_stripes(w, own, stripe, T);
