@@ -71,7 +71,7 @@ def test_a_layer_without_a_bias_has_no_gradient_of_it(bench: Bench, form: Form) 
 @pytest.mark.parametrize("precision", Precision, ids=str)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.value)
 def test_the_same_bits_twice_and_replayed(bench: Bench, form: Form, precision: Precision) -> None:
-    for routes in ways(bench, precision, (257, 64, 24)):
+    for routes in ways(bench, precision, (257, 64, 24), form):
         case = LayerCase(bench, Layer(form, 257, 64, 24, precision))
         with blas_with(bench, *routes) as blas:
             blas.prepare([case.layer])
