@@ -3,7 +3,8 @@
 // Shapes: y, dy [rows,C], act_t; bias [C], bias_t; dbias [C], partial [chunks,C], float32 like all
 // that is computed.
 
-#include "common/act.cuh"  // act_t, quads
+#include "common/act.cuh"     // act_t, quads
+#include "common/unroll.cuh"  // IN_FLIGHT
 
 #ifndef bias_t  // bfloat16 where act_t is, or float
 #define bias_t float
@@ -22,6 +23,17 @@ extern "C" __global__ void __launch_bounds__(128) bias_add(
     store_quad(to, add_quad(load_quad(to, valid), load_quad(bias + c, valid)), valid);
 }
 
+template <bool WHOLE>
+__device__ __forceinline__ float4 sum_rows(
+    const act_t* dy, long long first, long long last, int C, int valid)
+{
+    float4 sum = same_quad(0.0f);
+    IN_FLIGHT for (long long row = first; row < last; row++) {
+        sum = add_quad(sum, load_quad_of<WHOLE>(dy + row * C, valid));
+    }
+    return sum;
+}
+
 // Overwrites partial[chunk] with the column sums over the chunk's rows, added in row order.
 // Launch: block 64, grid (ceil(C/256), chunks); a thread owns four columns; no barrier.
 extern "C" __global__ void __launch_bounds__(64) column_sum_partial(
@@ -32,10 +44,9 @@ extern "C" __global__ void __launch_bounds__(64) column_sum_partial(
     int valid = quad_valid(c, C);
     long long first = (long long)blockIdx.y * chunk_rows;
     long long last = first + chunk_rows < rows ? first + chunk_rows : rows;
-    float4 sum = same_quad(0.0f);
-    for (long long row = first; row < last; row++) {
-        sum = add_quad(sum, load_quad(dy + row * C + c, valid));
-    }
+    bool whole = valid == 4 && C % 4 == 0 && quad_aligned(dy + c);
+    float4 sum = whole ? sum_rows<true>(dy + c, first, last, C, valid)
+                       : sum_rows<false>(dy + c, first, last, C, valid);
     store_quad(partial + (size_t)blockIdx.y * C + c, sum, valid);
 }
 
@@ -47,6 +58,6 @@ extern "C" __global__ void __launch_bounds__(64) column_sum_final(
     int c = blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= C) return;
     float sum = accumulate ? dbias[c] : 0.0f;
-    for (int chunk = 0; chunk < chunks; chunk++) sum += partial[(size_t)chunk * C + c];
+    IN_FLIGHT for (int chunk = 0; chunk < chunks; chunk++) sum += partial[(size_t)chunk * C + c];
     dbias[c] = sum;
 }

@@ -11,6 +11,7 @@
 
 #include "common/act.cuh"      // act_t, quads
 #include "common/sigmoid.cuh"  // sigmoid_quad
+#include "common/unroll.cuh"   // IN_FLIGHT
 
 struct Place {
     long long h, gate;  // offsets in [rows,C] and in [rows,2C]
@@ -83,6 +84,8 @@ extern "C" __global__ void __launch_bounds__(64) gated_update_bias_final(
     if (c >= 2 * C) return;
     float* to = c < C ? dgate_bias + c : dcandidate_bias + c - C;
     float sum = accumulate ? *to : 0.0f;
-    for (int chunk = 0; chunk < chunks; chunk++) sum += partial[(size_t)chunk * 2 * C + c];
+    IN_FLIGHT for (int chunk = 0; chunk < chunks; chunk++) {
+        sum += partial[(size_t)chunk * 2 * C + c];
+    }
     *to = sum;
 }

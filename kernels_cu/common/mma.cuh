@@ -1,4 +1,4 @@
-// Products of bfloat16 tiles by tensor cores, and what feeds them: compute capability 8.0.
+// Products of bfloat16 and TF32 tiles by tensor cores, and what feeds them: compute capability 8.0.
 //
 // Each function has a portable twin of the same fragment layout (docs/kernels.md, "Twins"). All 32
 // lanes of a warp take part, together. With g = lane / 4 and t = lane % 4 a lane holds
@@ -7,6 +7,9 @@
 //   D [16,8]   d[0..3]: row g (0, 1) or g + 8 (2, 3); columns 2t, 2t+1
 // A register holds two neighbours, the first in its low half. Two D tiles beside each other,
 // packed, are an A tile: a product feeds the next one without leaving the registers.
+// Of TF32 numbers, one a register, a product takes half as many:
+//   A [16,8]   a[0..3]: row g, or g + 8 (odd registers); column t, or t + 4 (a[2], a[3])
+//   B [8,8]    low, high: row t, or t + 4; column g
 #pragma once
 
 #include <cuda_bf16.h>
@@ -75,6 +78,50 @@ __device__ __forceinline__ void multiply_add(
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
+#endif
+}
+
+// Rounded to the 10 bits of fraction of TF32: to nearest, ties away from zero.
+__device__ __forceinline__ float rounded_tf32(float x)
+{
+#ifdef LOWGRAPH_HOST
+    bool finite = (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u;
+    return finite ? __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u) : x;
+#else
+    unsigned rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+    return __uint_as_float(rounded);
+#endif
+}
+
+// d += a b of rounded numbers, which are exact products again.
+__device__ __forceinline__ void multiply_add_tf32(
+    float (&d)[4], const float (&a)[4], float low, float high)
+{
+#ifdef LOWGRAPH_HOST
+    // By shared memory: two meetings of the warp instead of 24 shuffles, each of which is one.
+    __shared__ float room[32][32][6];
+    float(*lanes)[6] = room[threadIdx.x / 32];
+    int own = threadIdx.x % 32, g = own / 4, t = own % 4;
+    for (int r = 0; r < 4; r++) lanes[own][r] = a[r];
+    lanes[own][4] = low;
+    lanes[own][5] = high;
+    __syncwarp();
+    for (int k = 0; k < 8; k++) {
+        for (int j = 0; j < 4; j++) {
+            float left = lanes[4 * g + k % 4][j / 2 + k / 4 * 2];
+            float right = lanes[4 * (2 * t + j % 2) + k % 4][4 + k / 4];
+            d[j] = fmaf(left, right, d[j]);
+        }
+    }
+    __syncwarp();
+#else
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
+          "r"(__float_as_uint(a[3])), "r"(__float_as_uint(low)), "r"(__float_as_uint(high)));
 #endif
 }
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowgraph._version import VERSION
-from lowgraph.cli import ab, atlas, cache, check, compile, export, host_library, info, verify
+from lowgraph.cli import (
+    ab,
+    atlas,
+    bench,
+    cache,
+    check,
+    compile,
+    export,
+    host_library,
+    info,
+    verify,
+)
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
 from lowgraph.train.arguments import OneLineParser
 
@@ -21,6 +32,7 @@ _COMMANDS = {
     "atlas": atlas,
     "export": export,
     "check": check,
+    "bench": bench,
 }
 
 

@@ -41,12 +41,15 @@ class Device(abc.ABC):
     context: the primary context's handle.
     blas_backend: "cublas" or "kernel".
     kind: "host" or "cuda", which has its own default size of a model.
+    resting_blocks: how many given-back blocks a pool is to keep unused, so that the device can tell
+        a late use of them.
     """
 
     spec: str
     arch: str
     blas_backend: str
     kind: str
+    resting_blocks: int = 0
 
     def __init__(self, ordinal: int) -> None:
         gate.call(driver.cuInit, 0)
@@ -176,6 +179,7 @@ class HostDevice(Device):
         gate.fault_text = self.fault_text
         super().__init__(0)
         self.arch = f"host-{toolchain.cpu_key()}"
+        self.resting_blocks = check.RESTING_BLOCKS if check.enabled() else 0
 
     def fault_text(self) -> str:
         """Kernel, block, thread and allocation of the fault."""

@@ -16,6 +16,7 @@ from typing import Any
 from lowgraph.errors import ConfigError
 
 __all__ = [
+    "RESTING_BLOCKS",
     "SWITCH",
     "Finding",
     "Site",
@@ -31,6 +32,9 @@ __all__ = [
 SWITCH = "LOWGRAPH_HOST_CHECK"
 _SECONDS = "LOWGRAPH_HOST_KERNEL_SECONDS"
 _DEFAULT_SECONDS = 60.0
+
+RESTING_BLOCKS = 16
+"""Blocks that a pool leaves unused after they were given back: used meanwhile, they are told."""
 
 Index = tuple[int, int, int]
 

@@ -67,6 +67,17 @@ class Kernel:
                 observer(self, dict(zip(self.pack.names, values, strict=True)), self._config)
             launch(self._config, self._function, self.pack.address)
 
+    def allow_shared(self, nbytes: int) -> None:
+        """Ask for launches with up to `nbytes` of dynamic shared memory, if above 48 KiB.
+
+        A launch asks by itself; after this even the first one is a single driver call. Raises
+        DriverError where the device has less.
+        """
+        with self._lock:
+            if nbytes > self._shared_allowed:
+                set_max_dynamic_shared(self.handle, nbytes)
+                self._shared_allowed = nbytes
+
     def _is_configured(self, *where: Any) -> bool:
         try:
             return self._where == where

@@ -82,6 +82,7 @@ class PassPool:
             if primed is not None:
                 self.drop(primed)
             figures = None if primed is None else primed.figures
+            self._source.end_rest()  # a window reuses what its priming pass gave
             before = self._source.free.blocks()
             window = self._enter(Pass(PassKind.WINDOW, label, object(), figures, before))
             window.sums_before = self._ledger.counts
@@ -179,7 +180,7 @@ class PassPool:
             running.late.append(held.block)
             return
         self._mark_free(held.block, held.piece.name)
-        self._source.free.give(held.block)
+        self._source.give(held.block)
 
     def _mark_free(self, block: Block, name: str) -> None:
         if self.fill_stream is not None:
@@ -216,7 +217,7 @@ class PassPool:
         window, self._pass = self._pass, None
         for block in window.late if window is not None else ():
             self._mark_free(block, "freed in a window")
-            self._source.free.give(block)
+            self._source.give(block)
         self._lock.windowed = False
         self._lock.release()
 

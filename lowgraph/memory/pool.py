@@ -61,7 +61,8 @@ class PersistentPool(BorrowingPool):
         self.poison = poison
         self.fill_stream = fill_stream
         self.staging = Staging()
-        self._source = BlockSource(driver.memory if upstream is None else upstream, limit)
+        upstream = driver.memory if upstream is None else upstream
+        self._source = BlockSource(upstream, limit, device.resting_blocks if poison else 0)
         self._ledger = Ledger(self, self._freed)
         self._exclusives = {}
         self._refused = 0
@@ -200,7 +201,7 @@ class PersistentPool(BorrowingPool):
             return PoolStats(
                 reserved=source.reserved,
                 **ledger.sums(),
-                free=source.free.total + inside,
+                free=source.free_bytes + inside,
                 largest_free=source.free.largest,
                 peak_live=ledger.peak,
                 slices=sum(held.piece.alive for held in self._held()),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lowgraph.errors import PoolError
 
@@ -145,6 +146,28 @@ class Slice:
             self.name if name is None else name,
             sizes,
             self.dtype,
+            pool=self.pool,
+            id=self.id,
+            generation=self.generation,
+            root=self.root,
+        )
+
+    def viewed(self, dtype: npt.DTypeLike) -> Slice:
+        """The same elements' bytes as another dtype of the same size; same lifetime.
+
+        Raises PoolError for a dtype of another size.
+        """
+        kind = np.dtype(dtype)
+        if kind.itemsize != self.dtype.itemsize:
+            raise PoolError(
+                f"{self.name!r} holds {self.dtype.name}, {self.dtype.itemsize} bytes an element: "
+                f"it cannot be viewed as {kind.name}"
+            )
+        return Slice(
+            self.address,
+            self.name,
+            self.shape,
+            kind,
             pool=self.pool,
             id=self.id,
             generation=self.generation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import Protocol
 
@@ -24,16 +25,38 @@ class Upstream(Protocol):
 
 
 class BlockSource:
-    """Blocks of exact sizes. `limit`: most bytes to hold from the upstream, or None."""
+    """Blocks of exact sizes. `limit`: most bytes to hold from the upstream, or None.
 
-    def __init__(self, upstream: Upstream, limit: int | None) -> None:
+    resting: the last so many blocks that were given are kept off the free list, unless there is no
+        room without them, so that nobody has the memory when its old address is used by mistake.
+    """
+
+    def __init__(self, upstream: Upstream, limit: int | None, resting: int = 0) -> None:
         self.free = FreeList()
         self.limit = limit
+        self._resting = resting
+        self._rest: deque[Block] = deque()  # oldest first
         self.reserved = 0
         self.allocs = 0
         self.frees = 0
         self._upstream = upstream
         self._segments: dict[int, int] = {}
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that nobody holds."""
+        return self.free.total + sum(block.nbytes for block in self._rest)
+
+    def give(self, block: Block) -> None:
+        """Take a block back that nobody holds any more."""
+        self._rest.append(block)
+        if len(self._rest) > self._resting:
+            self.free.give(self._rest.popleft())
+
+    def end_rest(self) -> None:
+        """Put every block on the free list that rests."""
+        while self._rest:
+            self.free.give(self._rest.popleft())
 
     def find(self, nbytes: int) -> Block | None:
         """A free block of `nbytes`, without asking the upstream; None when there is none."""
@@ -47,8 +70,8 @@ class BlockSource:
 
         Raises PoolError, saying what is held, when the limit or the device has no room left.
         """
-        if not self.fits(nbytes):
-            self.trim()
+        if not self.fits(nbytes) and (rested := self._make_room(nbytes)):
+            return rested
         if self.limit is not None and not self.fits(nbytes):
             raise PoolError(
                 f"{wanted_for} does not fit: the pool's limit is {readable(self.limit)}, "
@@ -57,7 +80,10 @@ class BlockSource:
         try:
             return self._allocate(nbytes)
         except OutOfMemory as error:
-            if not self.trim():
+            before = self.reserved
+            if rested := self._make_room(nbytes):
+                return rested
+            if self.reserved == before:
                 raise self._exhausted(wanted_for) from error
         try:
             return self._allocate(nbytes)
@@ -81,6 +107,7 @@ class BlockSource:
 
     def trim(self) -> int:
         """Give wholly free allocations back; returns their bytes."""
+        self.end_rest()
         self.free.coalesce()
         gone = 0
         for segment, nbytes in list(self._segments.items()):
@@ -91,8 +118,17 @@ class BlockSource:
 
     def close(self) -> None:
         """Give every allocation back, free or not."""
+        self._rest.clear()
         self.free.restore(())
         do_all(partial(self._release, segment) for segment in list(self._segments))
+
+    def _make_room(self, nbytes: int) -> Block | None:
+        """Give back what is wholly free; a block of `nbytes` if one that rested had the room."""
+        self.end_rest()
+        block = self.find(nbytes)
+        if block is None:
+            self.trim()
+        return block
 
     def _allocate(self, nbytes: int) -> Block:
         return self.add(self.ask(nbytes), nbytes)
@@ -104,7 +140,7 @@ class BlockSource:
 
     def _holdings(self) -> str:
         return (
-            f"{readable(self.reserved)} are held, {readable(self.free.total)} of them free "
+            f"{readable(self.reserved)} are held, {readable(self.free_bytes)} of them free "
             f"(largest block {readable(self.free.largest)})"
         )
 

@@ -6,6 +6,7 @@ from lowgraph.models.charlm import CharLM
 from lowgraph.models.mamba2 import Mamba2
 from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
 from lowgraph.models.mamba2_lm import Mamba2LM
+from lowgraph.models.mlp import Mlp, MlpConfig
 from lowgraph.models.presets import PRESETS, CharLMConfig, Preset
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS, ModelEntry, find_model, find_preset
 
@@ -19,6 +20,8 @@ __all__ = [
     "Mamba2Config",
     "Mamba2LM",
     "Mamba2LMConfig",
+    "Mlp",
+    "MlpConfig",
     "ModelEntry",
     "Preset",
     "find_model",

@@ -19,7 +19,7 @@ from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.linear import Linear
 from lowgraph.models.mamba2_config import MixerSizes
 from lowgraph.models.mamba2_parameters import MixerNames
-from lowgraph.ops.ssd import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.ops.ssd_tensors import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
 from lowgraph.precision import Precision
 
 __all__ = ["Mixed", "Mixer"]
@@ -71,7 +71,7 @@ class Mixer:
         self._parameters = parameters
         self._gradients = gradients
         self._conv = ops.CausalConv1d(library, sizes.conv)
-        self._ssd = ops.Ssd(library)
+        self._ssd = ops.Ssd(library, precision)
         self._norm = ops.GatedRmsNorm(library, precision=precision)
         self._operand = precision.operand
         self._rows = SsdRows(sizes.convolved, sizes.convolved, sizes.projected)
@@ -179,13 +179,13 @@ class Mixer:
         saved: Mixed,
         batch: int,
     ) -> None:
-        """Write the gradient of what is convolved; dconvolved is used up."""
+        """Write the gradient of what is convolved."""
         rows, channels = dconvolved.shape
         shape = (batch, rows // batch, channels)
         partial = self._pool.take("partial", self._conv.partial_shape(*shape))
         self._conv.backward(
-            stream, self._xbc(dprojected), *self._taps(self._gradients, names), dconvolved,
-            partial, dconvolved, self._xbc(saved.projected), *self._taps(self._parameters, names),
+            stream, self._xbc(dprojected), *self._taps(self._gradients, names), partial,
+            dconvolved, self._xbc(saved.projected), *self._taps(self._parameters, names),
             *shape, x_row=self._sizes.projected,
         )  # fmt: skip
         self._linear.drop(partial)

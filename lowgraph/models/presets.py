@@ -75,4 +75,7 @@ PRESETS = {
     "nano": Preset(CharLMConfig(64, 64, 4, 2), batch=8, steps=200, learning_rate=6e-3),
     "tiny": Preset(CharLMConfig(128, 128, 4, 2), batch=16, steps=500, learning_rate=4e-3),
     "small": Preset(CharLMConfig(256, 256, 8, 4), batch=16, steps=2000, learning_rate=2e-3),
+    # GPT-2's smallest shape with a head of its own; its 50257 tokens rounded up to whole tiles. A
+    # text's tokens are bytes, the first 256 of them: the size is for timing and for weights.
+    "gpt2": Preset(CharLMConfig(1024, 768, 12, 12, 50304), batch=8, steps=5000, learning_rate=6e-4),
 }

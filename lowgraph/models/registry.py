@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lowgraph.errors import ConfigError
-from lowgraph.models import mamba2_parameters, parameters
+from lowgraph.models import mamba2_parameters, mlp, parameters
 from lowgraph.models.charlm import CharLM
 from lowgraph.models.mamba2 import Mamba2
 from lowgraph.models.mamba2_config import LM_PRESETS, Mamba2Config, Mamba2LMConfig
 from lowgraph.models.mamba2_config import PRESETS as MAMBA2_PRESETS
 from lowgraph.models.mamba2_lm import Mamba2LM
+from lowgraph.models.mlp import Mlp, MlpConfig
 from lowgraph.models.presets import PRESETS, CharLMConfig, Preset
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.specs import TensorSpec
@@ -33,7 +34,8 @@ class ModelEntry:
     presets: its named sizes. default_presets: the one that suits each kind of device.
     specs: all parameters of a config, in the order of the arenas.
     initial_values: of a config and a seed, the parameters by name, float32.
-    data: what it is trained on, "text" or "series". about: what it is, in a few words.
+    data: what it is trained on, "text", "series" or "classes". about: what it is, in a few words.
+    optimizer: what trains it, by its name in `optim.OPTIMIZERS`.
     """
 
     config: type[Any]
@@ -44,6 +46,7 @@ class ModelEntry:
     initial_values: Callable[[Any, int], dict[str, npt.NDArray[np.float32]]]
     data: str
     about: str
+    optimizer: str = "adamw"
 
 
 MODELS: dict[str, ModelEntry] = {
@@ -76,6 +79,17 @@ MODELS: dict[str, ModelEntry] = {
         initial_values=mamba2_parameters.initial_values,
         data="text",
         about="Mamba-2 blocks over the bytes of a text",
+    ),
+    "mlp": ModelEntry(
+        config=MlpConfig,
+        build=Mlp,
+        presets=mlp.PRESETS,
+        default_presets={"host": "nano", "cuda": "bench"},
+        specs=mlp.parameter_specs,
+        initial_values=mlp.initial_values,
+        data="classes",
+        about="layers with ReLU that tell classes of rows apart, trained by SGD",
+        optimizer="sgd",
     ),
 }
 

@@ -35,8 +35,10 @@ from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
+from lowgraph.ops.relu import BiasRelu
 from lowgraph.ops.residual import Residual
 from lowgraph.ops.rms_norm import RmsNorm
+from lowgraph.ops.sgd import Sgd
 from lowgraph.ops.ssd import Ssd
 from lowgraph.ops.staged import StagedCopy
 
@@ -46,6 +48,7 @@ __all__ = [
     "BatchGather",
     "Bias",
     "BiasGelu",
+    "BiasRelu",
     "BinaryCrossEntropy",
     "Cast",
     "CausalAttention",
@@ -67,6 +70,7 @@ __all__ = [
     "RandomState",
     "Residual",
     "RmsNorm",
+    "Sgd",
     "Ssd",
     "StagedCopy",
 ]

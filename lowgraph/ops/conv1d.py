@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, quads, row_chunks
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
 
 __all__ = ["CausalConv1d"]
 
-_TIMES = 8  # time steps a thread
+_BLOCK = 256
+_CHANNELS, _STEPS = 64, 64  # of a block; time steps at a time
+_MOST_CHUNKS = 128  # of the parameters' gradients: the second launch adds them one by one
 _WIDEST = 8
 
 
@@ -30,14 +32,12 @@ class CausalConv1d:
         defines = {"CONV_WIDTH": width}
         self.width = width
         self._forward = library.kernel("conv1d.cu", "conv1d_forward", defines)
-        self._pre = library.kernel("conv1d.cu", "conv1d_backward_pre", defines)
-        self._input = library.kernel("conv1d.cu", "conv1d_backward_input", defines)
-        self._partial = library.kernel("conv1d.cu", "conv1d_backward_partial", defines)
+        self._backward = library.kernel("conv1d.cu", "conv1d_backward", defines)
         self._final = library.kernel("conv1d.cu", "conv1d_backward_final", defines)
 
     def partial_shape(self, batch: int, length: int, channels: int) -> tuple[int, int, int]:
         """Return the shape of backward's float32 workspace."""
-        return (row_chunks(batch * length).chunks, self.width + 1, channels)
+        return (_chunks(batch, length)[0], self.width + 1, channels)
 
     def forward(
         self,
@@ -56,7 +56,7 @@ class CausalConv1d:
         grid = _grid(batch, length, channels)
         row = _row(x_row, channels)
         if grid:
-            self._forward(stream, grid, 128, y, x, weight, bias, batch, length, channels, row)
+            self._forward(stream, grid, _BLOCK, y, x, weight, bias, batch, length, channels, row)
 
     def backward(
         self,
@@ -64,7 +64,6 @@ class CausalConv1d:
         dx: Pointer,
         dweight: Pointer,
         dbias: Pointer,
-        dpre: Pointer,
         partial: Pointer,
         dy: Pointer,
         x: Pointer,
@@ -77,26 +76,23 @@ class CausalConv1d:
         x_row: int | None = None,
         accumulate: bool = False,
     ) -> None:
-        """Overwrite dx, dweight and dbias; four launches.
+        """Overwrite dx, dweight and dbias; two launches.
 
-        dpre: float32 workspace like x, which may be dy. partial: workspace of `partial_shape`.
-        accumulate adds to dweight and dbias instead. dx must not be dpre: a neighbour's gradient is
-        still to be read there.
+        partial: workspace of `partial_shape`. accumulate adds to dweight and dbias instead. dx must
+        not be dy: a neighbour's gradient is still to be read there.
         """
         grid = _grid(batch, length, channels)
         row = _row(x_row, channels)
-        sizes = (batch, length, channels, row)
-        if grid:
-            self._pre(stream, grid, 128, dpre, dy, x, weight, bias, *sizes)
-            self._input(stream, grid, 128, dx, dpre, weight, *sizes)
         if channels == 0:
             return
-        rows = batch * length
-        count, chunk_rows = row_chunks(rows)
-        chunks = (ceil_div(channels, 256), count)
-        self._partial(stream, chunks, 64, partial, dpre, x, rows, length, channels, chunk_rows, row)
-        columns = ceil_div(channels, 64)
-        self._final(stream, columns, 64, dweight, dbias, partial, count, channels, accumulate)
+        chunks, turns = _chunks(batch, length)
+        if grid:
+            tensors = (dx, partial, dy, x, weight, bias)
+            sizes = (batch, length, channels, row, turns)
+            self._backward(stream, (chunks, grid[1]), _BLOCK, *tensors, *sizes)
+        count = chunks if grid else 0
+        grid = (ceil_div(channels, 64), self.width + 1)
+        self._final(stream, grid, 64, dweight, dbias, partial, count, channels, accumulate)
 
 
 def _row(x_row: int | None, channels: int) -> int:
@@ -105,7 +101,20 @@ def _row(x_row: int | None, channels: int) -> int:
     return row
 
 
-def _grid(batch: int, length: int, channels: int) -> int:
+def _chunks(batch: int, length: int) -> tuple[int, int]:
+    """How many parts the parameters' gradients are summed in, and the turns of a part's block.
+
+    A function of the shape alone, as the order of sums is with it.
+    """
+    blocks = batch * ceil_div(length, _STEPS)
+    turns = max(1, ceil_div(blocks, _MOST_CHUNKS))
+    return max(1, ceil_div(blocks, turns)), turns
+
+
+def _grid(batch: int, length: int, channels: int) -> tuple[int, int] | None:
+    """The blocks of a launch over everything; None where there is nothing."""
     check_sizes("CausalConv1d", batch=batch, length=length, channels=channels)
     check_sizes("CausalConv1d", rows=batch * length)
-    return ceil_div(batch * ceil_div(length, _TIMES) * quads(channels), 128)
+    if not batch * length * channels:
+        return None
+    return batch * ceil_div(length, _STEPS), ceil_div(channels, _CHANNELS)

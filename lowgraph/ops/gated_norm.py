@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, row_chunks
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
 from lowgraph.precision import Precision
 
 __all__ = ["GatedRmsNorm"]
 
-_BLOCK = 128
-_ROWS_A_BLOCK = 16  # eight threads a row
+_BLOCK = 256
+_ROWS_A_BLOCK = 16  # sixteen threads a row
+_MOST_CHUNKS = 128  # of dweight: the second launch adds them one by one
 
 
 class GatedRmsNorm:
@@ -29,13 +30,12 @@ class GatedRmsNorm:
         types = {"act_t": precision.ctype}
         self._forward = library.kernel("gated_norm.cu", "gated_norm_forward", types)
         self._backward = library.kernel("gated_norm.cu", "gated_norm_backward", types)
-        self._partial = library.kernel("gated_norm.cu", "gated_norm_backward_partial", types)
         self._final = library.kernel("bias.cu", "column_sum_final", types)
 
     @staticmethod
     def partial_shape(rows: int, channels: int) -> tuple[int, int]:
         """Return the shape of backward's float32 workspace."""
-        return (row_chunks(rows).chunks, channels)
+        return (_chunks(rows)[0], channels)
 
     def forward(
         self,
@@ -77,21 +77,28 @@ class GatedRmsNorm:
         z_row: int | None = None,
         accumulate: bool = False,
     ) -> None:
-        """Overwrite dx and dz [rows,channels] and dweight [channels]; three launches.
+        """Overwrite dx and dz [rows,channels] and dweight [channels]; two launches.
 
         partial: workspace of `partial_shape(rows, channels)`. accumulate adds to dweight instead.
         dx may be dy.
         """
         row = _row(rows, channels, z_row)
-        count, chunk_rows = row_chunks(rows)
-        grid = (ceil_div(channels, 256), count)
-        self._partial(stream, grid, 64, partial, dy, x, z, rstd, rows, channels, row, chunk_rows)
-        columns = ceil_div(channels, 64)
+        chunks, turns = _chunks(rows)
+        if rows:
+            tensors = (dx, dz, partial, dy, x, z, weight, rstd)
+            self._backward(stream, chunks, _BLOCK, *tensors, rows, channels, row, turns)
+        columns, count = ceil_div(channels, 64), chunks if rows else 0
         self._final(stream, columns, 64, dweight, partial, count, channels, accumulate)
-        if rows == 0:
-            return
-        blocks = ceil_div(rows, _ROWS_A_BLOCK)
-        self._backward(stream, blocks, _BLOCK, dx, dz, dy, x, z, weight, rstd, rows, channels, row)
+
+
+def _chunks(rows: int) -> tuple[int, int]:
+    """How many parts dweight is summed in, and the turns of a part's block.
+
+    A function of the shape alone, as the order of sums is with it.
+    """
+    blocks = ceil_div(rows, _ROWS_A_BLOCK)
+    turns = max(1, ceil_div(blocks, _MOST_CHUNKS))
+    return max(1, ceil_div(blocks, turns)), turns
 
 
 def _row(rows: int, channels: int, z_row: int | None) -> int:

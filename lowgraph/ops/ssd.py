@@ -1,92 +1,34 @@
-"""State space layer with one decay a head (kernels_cu/ssd.cu, ssd_backward*.cu)."""
+"""State space layer with one decay a head (kernels_cu/ssd*.cu)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+from lowgraph.ops.ssd_short import ShortSsd
+from lowgraph.ops.ssd_tensors import CHUNK, SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.precision import Precision
 
-__all__ = ["Ssd", "SsdInputs", "SsdRows", "SsdSaved", "SsdSizes", "SsdWorkspace"]
+__all__ = ["Ssd"]
 
-_CHUNK = 32  # time steps
 _BLOCK = 64
 
 Shape = tuple[int, ...]
-
-
-class SsdSizes(NamedTuple):
-    """batch, length (time steps), heads, head_size (P) and state_size (N)."""
-
-    batch: int
-    length: int
-    heads: int
-    head_size: int
-    state_size: int
-
-    @property
-    def chunks(self) -> int:
-        """Return how many chunks of 32 steps a sequence has, the last one shorter."""
-        return ceil_div(self.length, _CHUNK)
-
-
-class SsdRows(NamedTuple):
-    """Distances, in elements, of the time steps of x, of b and c, and of raw.
-
-    For inputs that are columns of wider matrices. The gradients have the same distances.
-    """
-
-    x: int
-    bc: int
-    raw: int
-
-
-class SsdInputs(NamedTuple):
-    """The inputs of the layer, or the gradients of them, as buffers.
-
-    x [batch,length,heads,head_size]; raw [batch,length,heads], whose softplus with dt_bias is the
-    step size; dt_bias, a_log and d [heads]; b and c [batch,length,state_size].
-    """
-
-    x: Pointer
-    raw: Pointer
-    dt_bias: Pointer
-    a_log: Pointer
-    b: Pointer
-    c: Pointer
-    d: Pointer
-
-
-class SsdSaved(NamedTuple):
-    """What forward leaves for backward, float32, of `Ssd.saved_shapes`.
-
-    dt: the step sizes. decay: their sums times A from the start of each chunk. scores: c_t.b_s
-    within each chunk. states: before each chunk.
-    """
-
-    dt: Pointer
-    decay: Pointer
-    scores: Pointer
-    states: Pointer
-
-
-class SsdWorkspace(NamedTuple):
-    """What backward's launches hand to each other, float32, of `Ssd.workspace_shapes`."""
-
-    dstates: Pointer
-    pairs: Pointer
-    partial: Pointer
 
 
 class Ssd:
     """h_t = exp(dt_t A) h_{t-1} + dt_t x_t (outer) b_t, y_t = h_t c_t + d x_t; float32.
 
     dt = softplus(raw + dt_bias), A = -exp(a_log), h = 0 before the first step; the state space
-    duality of Mamba-2 (Dao, Gu 2024, arXiv 2405.21060), with one group of b and c.
+    duality of Mamba-2 (Dao, Gu 2024, arXiv 2405.21060), with one group of b and c. Sequences that
+    are not `short` (SsdSizes) are made by chunks.
+
+    precision: of the products within short sequences: their factors are rounded to TF32 unless it
+    is FP32. All else, and all of longer sequences, is not rounded.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, precision: Precision = Precision.FP32) -> None:
         """Take the kernels from `library`."""
+        self._short = ShortSsd(library, precision)
         self._decay = library.kernel("ssd.cu", "ssd_decay")
         self._scores = library.kernel("ssd.cu", "ssd_scores")
         self._states = library.kernel("ssd.cu", "ssd_chunk_states")
@@ -99,19 +41,23 @@ class Ssd:
         self._final = library.kernel("ssd_backward.cu", "ssd_backward_final")
 
     @staticmethod
-    def saved_shapes(sizes: SsdSizes) -> tuple[Shape, Shape, Shape, Shape]:
+    def saved_shapes(sizes: SsdSizes) -> tuple[Shape, ...]:
         """Return the shapes of SsdSaved, in its order."""
         batch, length, heads, head_size, state_size = sizes
         step, chunks = (batch, length, heads), (batch, sizes.chunks)
-        return step, step, (*chunks, _CHUNK, _CHUNK), (*chunks, heads, head_size, state_size)
+        if sizes.short:
+            return step, step, (0,), (0,)
+        return step, step, (*chunks, CHUNK, CHUNK), (*chunks, heads, head_size, state_size)
 
     @staticmethod
-    def workspace_shapes(sizes: SsdSizes) -> tuple[Shape, Shape, Shape]:
+    def workspace_shapes(sizes: SsdSizes) -> tuple[Shape, ...]:
         """Return the shapes of SsdWorkspace, in its order."""
-        batch, _, heads, head_size, state_size = sizes
+        batch, length, heads, head_size, state_size = sizes
+        if sizes.short:
+            return (0,), (0,), (heads, batch * length, 2, state_size), (batch, 3, heads)
         chunks = (batch, sizes.chunks, heads)
         partial = (batch * sizes.chunks, 3, heads)
-        return (*chunks, head_size, state_size), (*chunks, _CHUNK, _CHUNK), partial
+        return (*chunks, head_size, state_size), (*chunks, CHUNK, CHUNK), (0,), partial
 
     def forward(
         self,
@@ -122,14 +68,18 @@ class Ssd:
         sizes: SsdSizes,
         rows: SsdRows | None = None,
     ) -> None:
-        """Overwrite y, of x's shape and without gaps, and saved; five launches.
+        """Overwrite y, of x's shape and without gaps, and saved; five launches, or one if short.
 
         rows: None for inputs without gaps.
         """
-        x_row, bc_row, raw_row = _checked(sizes, rows)
+        distances = _checked(sizes, rows)
         batch, length, heads, size, state = sizes
         if batch * length == 0:
             return
+        if sizes.short:
+            self._short.forward(stream, y, saved, inputs, sizes, distances)
+            return
+        x_row, bc_row, raw_row = distances
         x, raw, dt_bias, a_log, b, c, d = inputs
         dt, decay, scores, states = saved
         chunks, grid = sizes.chunks, (sizes.chunks, heads, batch)
@@ -156,17 +106,22 @@ class Ssd:
         *,
         accumulate: bool = False,
     ) -> None:
-        """Overwrite the gradients of all inputs; five launches.
+        """Overwrite the gradients of all inputs; five launches, or two if short.
 
         rows: as in forward, for the gradients as well; dy has no gaps. accumulate adds to those of
         dt_bias, a_log and d instead. No gradient may share memory with dy or an input: blocks read
         what their neighbours own.
         """
-        x_row, bc_row, raw_row = _checked(sizes, rows)
+        distances = _checked(sizes, rows)
+        if sizes.short:
+            tensors = (gradients, workspace, dy, inputs, saved, sizes, distances)
+            self._short.backward(stream, *tensors, accumulate)
+            return
+        x_row, bc_row, raw_row = distances
         batch, length, heads, size, state = sizes
         x, _, _, a_log, b, c, d = inputs
         dt, decay, scores, states = saved
-        dstates, pairs, partial = workspace
+        dstates, pairs, _, partial = workspace
         dx, draw, ddt_bias, da_log, db, dc, dd = gradients
         grid = (sizes.chunks, heads, batch)
         if batch * length:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,9 +28,12 @@ class AdamW:
 
     Attributes
     ----------
+    state_names: what `state` has of every AdamW; with an average, "ema" too.
     moment1, moment2: arenas of the same layout, zero before the first step.
     ema: another, or None.
     """
+
+    state_names: ClassVar[tuple[str, ...]] = ("moment1", "moment2")
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ def add_model(group: argparse._ActionsContainer) -> None:
 
 def add_data(group: argparse._ActionsContainer) -> None:
     """Add --data, with what every kind of model takes."""
-    text, series = _models_of("text"), _models_of("series")
+    text, series, classes = (_models_of(kind) for kind in ("text", "series", "classes"))
     group.add_argument(
         "--data",
         type=non_empty_path,
@@ -61,7 +61,8 @@ def add_data(group: argparse._ActionsContainer) -> None:
         help=f"for {text}: a file or a folder of text (default: the sources of this Python's "
         f"standard library); for {series}: FILE.csv with a header, or FILE.npy; a row is features "
         "and a label 0 or 1, in the column named label, else the last (default: a recording that "
-        "comes with matplotlib)",
+        f"comes with matplotlib); for {classes}: the same files, with a class from 0 as the label "
+        "(default: a drawn set)",
     )
 
 
@@ -90,7 +91,7 @@ def _build() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_run(parser.add_argument_group("the run"))
-    add_optimizer(parser.add_argument_group("the optimizer (AdamW)"))
+    add_optimizer(parser.add_argument_group("the optimizer (AdamW; of the mlp SGD)"))
     outputs = parser.add_argument_group("what comes out")
     add_outputs(outputs)
     add_looks(outputs)

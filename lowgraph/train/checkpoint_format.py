@@ -23,6 +23,7 @@ from safetensors.numpy import save
 from lowgraph._version import VERSION
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import find_model
+from lowgraph.optim import OPTIMIZERS
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.plan import Plan
 
@@ -54,15 +55,16 @@ class Checkpoint:
     """A run as it stood.
 
     config: `snapshot` of what it was asked for; plan: the same complete, with the model's shape.
-    parameters, moment1, moment2: tensors by name. ema: likewise, empty in a run without an average.
+    parameters: tensors by name. moment1, moment2: likewise, empty in a run of an optimizer without
+    them. ema: likewise, empty in a run without an average.
     """
 
     plan: Plan
     config: dict[str, Any]
     cursor: Cursor
     parameters: Tensors
-    moment1: Tensors
-    moment2: Tensors
+    moment1: Tensors = field(default_factory=dict)
+    moment2: Tensors = field(default_factory=dict)
     ema: Tensors = field(default_factory=dict)
 
     @property
@@ -149,12 +151,17 @@ def _assemble(about: dict[str, Any], tensors: Tensors) -> Checkpoint:
         raise ValueError(f"step is {cursor.step!r}, which is no count")
     if cursor.seed != plan.schedule.seed:
         raise ValueError(f"the cursor has seed {cursor.seed}, the run {plan.schedule.seed}")
-    held = _GROUPS if plan.schedule.averages else _GROUPS[:-1]
-    groups = {group: _group(group, plan, tensors) for group in held}
+    groups = {group: _group(group, plan, tensors) for group in _held(plan)}
     unknown = len(tensors) - sum(len(group) for group in groups.values())
     if unknown:
         raise ValueError(f"it holds {unknown} tensors more than {plan.preset} has")
     return Checkpoint(plan, about["config"], cursor, **groups)
+
+
+def _held(plan: Plan) -> tuple[str, ...]:
+    """The groups that a run of this plan has."""
+    state = OPTIMIZERS[find_model(plan.model).optimizer].state_names
+    return ("parameters", *state, *(("ema",) if plan.schedule.averages else ()))
 
 
 def _group(group: str, plan: Plan, tensors: Tensors) -> Tensors:

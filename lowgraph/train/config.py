@@ -44,7 +44,8 @@ class TrainConfig:
     steps: optimizer steps in all, those done before a resume included.
     batch: windows in a step.
     data: for a model of text a file or a folder, None the standard library of the running Python;
-        for one of series a .csv or .npy file, None a recording that comes with matplotlib.
+        for one of series a .csv or .npy file, None a recording that comes with matplotlib; for one
+        of classes such a file, None a drawn set.
     seed: of the initial weights, the batches and the samples.
     learning_rate: the peak. warmup: steps that rise to it.
     weight_decay: of weights and embeddings.

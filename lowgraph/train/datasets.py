@@ -10,13 +10,14 @@ from typing import Any, Protocol
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import find_model
 from lowgraph.ops.philox import batch_starts
+from lowgraph.train.classes import Classes, read_classes
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus, heldout_plan, read_corpus
 from lowgraph.train.default_series import read_default_series
 from lowgraph.train.feed import Feeds, Ground, HeldoutText, TextFeed, device_bytes
 from lowgraph.train.plan import Plan, make_plan
 from lowgraph.train.series import Series
-from lowgraph.train.series_feed import SeriesFeed
+from lowgraph.train.series_feed import ClassFeed, SeriesFeed
 from lowgraph.train.series_files import read_series_file
 
 __all__ = ["Dataset", "check_data", "early_plan", "make_feeds", "plan_for", "read_data"]
@@ -125,21 +126,25 @@ def _text_feeds(corpus: Corpus, ground: Ground) -> Feeds:
     return Feeds(TextFeed(ground, text), evaluated, len(places))
 
 
-def _series_feeds(series: Series, ground: Ground) -> Feeds:
+def _series_feeds(series: Series, ground: Ground, feed: type[SeriesFeed] = SeriesFeed) -> Feeds:
     """Training windows are drawn as those of a text are; so step n has the same in every run."""
     context, batch = ground.context, ground.batch
     # Of `rows` places one more than of a text: a row carries its own label.
     rows, heldout_rows = len(series.train.labels) + 1, len(series.heldout.labels) + 1
     windows, places = heldout_plan(heldout_rows, context, batch, ground.heldout_batches)
-    train = SeriesFeed(
+    train = feed(
         ground, "staged batches", series.train, ground.step, ground.windows,
         lambda step: batch_starts(ground.seed, step, ground.windows, context, rows),
     )  # fmt: skip
-    heldout = SeriesFeed(
+    heldout = feed(
         ground, "staged held-out batches", series.heldout, ground.cursor, windows,
         lambda number: range(places[number], places[number] + windows * context, context),
     )  # fmt: skip
     return Feeds(train, heldout, len(places))
+
+
+def _class_feeds(rows: Classes, ground: Ground) -> Feeds:
+    return _series_feeds(rows, ground, ClassFeed)
 
 
 def _read_series(path: Path | None) -> Series:
@@ -149,5 +154,10 @@ def _read_series(path: Path | None) -> Series:
 _READERS: dict[str, Callable[[Path | None], Dataset]] = {
     "text": read_corpus,
     "series": _read_series,
+    "classes": read_classes,
 }
-_FEEDS: dict[str, Callable[[Any, Ground], Feeds]] = {"text": _text_feeds, "series": _series_feeds}
+_FEEDS: dict[str, Callable[[Any, Ground], Feeds]] = {
+    "text": _text_feeds,
+    "series": _series_feeds,
+    "classes": _class_feeds,
+}

@@ -24,12 +24,15 @@ class Inference:
         self._stream = stream
 
     def next_logits(self, tokens: npt.NDArray[np.int32], position: int) -> npt.NDArray[np.float32]:
-        """Logits [V] after tokens[position] in a window of T tokens. Waits for them."""
+        """Logits of the bytes after tokens[position] in a window of T tokens. Waits for them.
+
+        [256], or [V] of a smaller vocabulary: a larger one's other tokens stand for nothing here.
+        """
         config = self._model.config
         with self._pool.eager_pass("sample"):
             window = self._pool.take("tokens", (1, config.context), np.int32)
             upload(window, tokens.reshape(1, -1), self._stream)
             logits = self._model.forward(self._stream, window).logits
             first = position * config.vocabulary
-            found = download(logits.part(first, (config.vocabulary,)), self._stream)
+            found = download(logits.part(first, (min(config.vocabulary, 256),)), self._stream)
         return bfloat16_values(found) if found.dtype == BFLOAT16 else found

@@ -19,7 +19,7 @@ from lowgraph.models.model import load_arena, save_arena
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.models.registry import find_model
 from lowgraph.ops.control import STEP_OFFSET, read_control
-from lowgraph.optim import Accumulation, AdamW, GradientNorm
+from lowgraph.optim import OPTIMIZERS, Accumulation, GradientNorm, Optimizer
 from lowgraph.precision import Precision
 from lowgraph.train.checkpoint import Checkpoint
 from lowgraph.train.datasets import Dataset, make_feeds
@@ -51,10 +51,13 @@ class Parts:
     Attributes
     ----------
     steps_done: issued so far, those before a resume included: what the device will count.
+    library_class: what kernels are loaded by.
     total: the sum over micro-batches, None when a step has one.
     evaluation: of the parameters; averaged: of their average, None when none is kept.
     timers: the stages of the steps of `graph_step`; None unless asked for.
     """
+
+    library_class = Library
 
     def __init__(
         self,
@@ -120,7 +123,7 @@ class Parts:
     def _open(self, device: Device, undo: ExitStack) -> None:
         self.stream = driver.stream.create()
         undo.callback(driver.stream.destroy, self.stream)
-        self.library = Library(device, say=_to_stderr)
+        self.library = self.library_class(device, say=_to_stderr)
         self.pool = PersistentPool(device)
         undo.callback(self.pool.close)
         self.blas = Blas(device, self.library, self.stream, self.pool)
@@ -144,7 +147,8 @@ class Parts:
         self.model = self.another_model(plan)
         gradients, count = self.model.gradients, plan.schedule.accumulate
         self.total = Accumulation(self.library, gradients, count) if count > 1 else None
-        self.optimizer = AdamW(
+        make = OPTIMIZERS[find_model(plan.model).optimizer]
+        self.optimizer: Optimizer = make(
             self.library,
             self.model.parameters,
             gradients if self.total is None else self.total.gradients,

@@ -22,7 +22,7 @@ from lowgraph.ops.shapes import Pointer
 from lowgraph.train.feed import Batch, Ground
 from lowgraph.train.series import Rows
 
-__all__ = ["SLOTS", "SeriesFeed"]
+__all__ = ["SLOTS", "ClassFeed", "SeriesFeed"]
 
 SLOTS = 4
 """Steps that may be staged and not done: the host is ahead of the device by so many at most."""
@@ -108,6 +108,20 @@ class SeriesFeed:
         """A slot's features [B, T, F] and labels [B, T]."""
         part = partial(_part, slot)
         return part(0, self._shape), part(self._labels_at, self._shape[:2])
+
+
+class ClassFeed(SeriesFeed):
+    """As SeriesFeed, with classes for labels: int32, in the place of the float32 ones."""
+
+    def draw(self, stream: int) -> Batch:
+        """Features, float32 [B, T, F], and classes, int32 [B, T]."""
+        batch = super().draw(stream)
+        return batch._replace(targets=batch.targets.viewed(np.int32))
+
+    def _views(self, slot: Array) -> tuple[Array, Array]:
+        """A slot's features and, to be written as whole numbers, its classes."""
+        features, labels = super()._views(slot)
+        return features, labels.view(np.int32)
 
 
 def _part(slot: Array, begin: int, shape: tuple[int, ...]) -> Array:

@@ -18,16 +18,17 @@ import numpy.typing as npt
 from lowgraph.errors import ConfigError
 from lowgraph.memory import counted
 from lowgraph.train.data import NPY_MAGIC, is_folder, read_bytes
-from lowgraph.train.series import Series, split_series
+from lowgraph.train.series import Rows, Series, split_series
 
-__all__ = ["read_series_file"]
+__all__ = ["LABEL_IS", "Table", "read_series_file", "read_table", "refused", "split_table"]
 
 _LABEL = "label"
+LABEL_IS = "the label is the column named label, else the last"
 _KINDS = "a series is a .csv file with a header, or a .npy file [rows, features + 1]"
 
 
 @dataclass(frozen=True)
-class _Table:
+class Table:
     """A file's numbers [rows, columns], and how its faults name a place.
 
     names: of the columns. lines: of a CSV the file's line of each row; None counts rows from 0, as
@@ -48,126 +49,134 @@ class _Table:
 
 def read_series_file(path: Path) -> Series:
     """Read, check, split and standardise a file. Raises ConfigError for one that is no series."""
+    table, label, digest = read_table(path)
+    for row in np.flatnonzero(~np.isin(table.values[:, label], (0, 1)))[:1]:
+        value = table.values[row, label]
+        raise refused(table.path, f"{table.place(row, label)} is {value:g}; a label is 0 or 1 "
+                      f"({LABEL_IS})")  # fmt: skip
+    train, heldout = split_table(table, label)
+    return Series(str(path), f"label in column {table.names[label]}", digest, train, heldout)
+
+
+def read_table(path: Path) -> tuple[Table, int, str]:
+    """A file's numbers, all finite, its label's column, and its sha256. Raises ConfigError."""
     if is_folder(path):
-        raise _refused(path, f"is a folder; {_KINDS}")
+        raise refused(path, f"is a folder; {_KINDS}")
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise _refused(path, f"has another ending; {_KINDS}")
+        raise refused(path, f"has another ending; {_KINDS}")
     content = read_bytes(path)
     if not content:
-        raise _refused(path, "is empty")
+        raise refused(path, "is empty")
     table = reader(path, content)
     label = _label_column(table)
-    _check_values(table, label)
+    _check_values(table)
+    return table, label, hashlib.sha256(content).hexdigest()
+
+
+def split_table(table: Table, label: int) -> tuple[Rows, Rows]:
+    """`split_series` of a table whose labels are checked. Raises ConfigError, naming a column."""
+    if len(table.values) < 2:
+        raise refused(table.path, "has 1 row, which cannot be split")
     labels = table.values[:, label]
     try:
         train, heldout = split_series(np.delete(table.values, label, axis=1), labels)
     except OverflowError as error:
         names = [name for column, name in enumerate(table.names) if column != label]
-        raise _refused(
-            path,
+        raise refused(
+            table.path,
             f"column {names[error.args[0]]} has values too far apart for float32; scale it",
         ) from error
     if train.labels.min() == train.labels.max():
-        raise _refused(
-            path,
+        raise refused(
+            table.path,
             f"all labels of the part to train on, {len(train.labels)} rows, are "
             f"{train.labels[0]:g}: there is nothing to learn",
         )
-    about = f"label in column {table.names[label]}"
-    return Series(str(path), about, hashlib.sha256(content).hexdigest(), train, heldout)
+    return train, heldout
 
 
-def _read_csv(path: Path, content: bytes) -> _Table:
+def _read_csv(path: Path, content: bytes) -> Table:
     if content.startswith(NPY_MAGIC):
-        raise _refused(path, "is an NPY file; name it .npy")
+        raise refused(path, "is an NPY file; name it .npy")
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         rows = [(reader.line_num, row) for row in reader if row]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise _refused(path, f"is no CSV text: {error}") from error
+        raise refused(path, f"is no CSV text: {error}") from error
     if not rows:
-        raise _refused(path, "is empty")
+        raise refused(path, "is empty")
     names = [name.strip() for name in rows[0][1]]
     if all(_is_number(name) for name in names):
-        raise _refused(path, "has no header: all of its first line are numbers; name the columns")
+        raise refused(path, "has no header: all of its first line are numbers; name the columns")
     _check_count(path, len(names))
     if len(rows) == 1:
-        raise _refused(path, "has a header and no rows")
+        raise refused(path, "has a header and no rows")
     lines = [line for line, _ in rows[1:]]
     for line, row in rows[1:]:
         if len(row) != len(names):
-            raise _refused(
+            raise refused(
                 path, f"line {line} has {counted(len(row), 'column')}, the header {len(names)}"
             )
     cells = [row for _, row in rows[1:]]
     try:
         values = np.array(cells, dtype=np.float64)
     except ValueError as error:
-        table = _Table(path, np.empty((0, 0)), names, lines)
+        table = Table(path, np.empty((0, 0)), names, lines)
         raise _first_that_is_no_number(table, cells) from error
-    return _Table(path, values, names, lines)
+    return Table(path, values, names, lines)
 
 
-def _read_npy(path: Path, content: bytes) -> _Table:
+def _read_npy(path: Path, content: bytes) -> Table:
     if not content.startswith(NPY_MAGIC):
-        raise _refused(path, f"is no NPY file; {_KINDS}")
+        raise refused(path, f"is no NPY file; {_KINDS}")
     try:
         array = np.load(io.BytesIO(content), allow_pickle=False)
     except (ValueError, EOFError, MemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise _refused(path, f"cannot be read as NPY: {reason}") from error
+        raise refused(path, f"cannot be read as NPY: {reason}") from error
     if array.dtype.kind not in "fiub":
-        raise _refused(path, f"holds {array.dtype}, which are no numbers")
+        raise refused(path, f"holds {array.dtype}, which are no numbers")
     if array.ndim != 2:
-        raise _refused(path, f"has shape {array.shape}; give two dimensions [rows, features + 1]")
+        raise refused(path, f"has shape {array.shape}; give two dimensions [rows, features + 1]")
     _check_count(path, array.shape[1])
     if not len(array):
-        raise _refused(path, "has no rows")
+        raise refused(path, "has no rows")
     names = [str(column) for column in range(array.shape[1])]
-    return _Table(path, array.astype(np.float64), names)
+    return Table(path, array.astype(np.float64), names)
 
 
-def _label_column(table: _Table) -> int:
+def _label_column(table: Table) -> int:
     count = len(table.names)
     named = [column for column, name in enumerate(table.names) if name == _LABEL]
     if len(named) > 1:
-        raise _refused(table.path, f"has {len(named)} columns named {_LABEL}")
+        raise refused(table.path, f"has {len(named)} columns named {_LABEL}")
     return named[0] if named else count - 1
 
 
 def _check_count(path: Path, columns: int) -> None:
     if columns < 2:
-        raise _refused(
+        raise refused(
             path,
             f"has {counted(columns, 'column')}; a series has one feature or more, and a label "
             "(a CSV's columns are parted by commas)",
         )
 
 
-def _check_values(table: _Table, label: int) -> None:
-    """Refuse a number that is not finite, a label that is neither 0 nor 1, and a single row."""
+def _check_values(table: Table) -> None:
+    """Refuse a number that is not finite."""
     for row, column in np.argwhere(~np.isfinite(table.values))[:1]:
         value = table.values[row, column]
-        raise _refused(table.path, f"{table.place(row, column)} is {value}, no finite number")
-    labels = table.values[:, label]
-    for row in np.flatnonzero((labels != 0) & (labels != 1))[:1]:
-        raise _refused(
-            table.path,
-            f"{table.place(row, label)} is {labels[row]:g}; a label is 0 or 1 (the label is the "
-            "column named label, else the last)",
-        )
-    if len(labels) < 2:
-        raise _refused(table.path, "has 1 row, which cannot be split")
+        raise refused(table.path, f"{table.place(row, column)} is {value}, no finite number")
 
 
-def _first_that_is_no_number(table: _Table, cells: list[list[str]]) -> ConfigError:
+def _first_that_is_no_number(table: Table, cells: list[list[str]]) -> ConfigError:
     for row, texts in enumerate(cells):
         for column, text in enumerate(texts):
             if not _is_number(text):
                 found = repr(text[:40]) if text.strip() else "empty"
-                return _refused(table.path, f"{table.place(row, column)} is {found}, no number")
-    return _refused(table.path, "holds a cell that is no number")
+                return refused(table.path, f"{table.place(row, column)} is {found}, no number")
+    return refused(table.path, "holds a cell that is no number")
 
 
 def _is_number(text: str) -> bool:
@@ -178,7 +187,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _refused(path: Path, what: str) -> ConfigError:
+def refused(path: Path, what: str) -> ConfigError:
+    """The error of a file."""
     return ConfigError(f"--data {path}: {what}")
 
 

@@ -6,7 +6,7 @@ from lowgraph import ops
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.protocol import TrainableModel
-from lowgraph.optim import Accumulation, AdamW, GradientNorm
+from lowgraph.optim import Accumulation, GradientNorm, Optimizer
 from lowgraph.stages import arm, stage
 from lowgraph.train.feed import Batch, Feed
 from lowgraph.train.ring import MappedRing
@@ -15,7 +15,7 @@ __all__ = ["TrainingStep"]
 
 
 class TrainingStep:
-    """Batch, its passes, gradient norm, AdamW; nothing in it waits or needs the host.
+    """Batch, its passes, gradient norm, update; nothing in it waits or needs the host.
 
     Its stages: batch, the model's, optimizer, and bookkeeping for control block and loss ring. Its
     arms: optimizer (the update; not the norm, which others read), and ring inside of bookkeeping.
@@ -31,7 +31,7 @@ class TrainingStep:
         self,
         *,
         model: TrainableModel,
-        optimizer: AdamW | None,
+        optimizer: Optimizer | None,
         total: Accumulation | None,
         norm: GradientNorm,
         library: Library,

@@ -50,11 +50,13 @@ def has_checker() -> bool:
     return _run("-m", "lowgraph", "check", "--help", seconds=60).returncode == 0
 
 
-def check(names: Sequence[str], *flags: str) -> tuple[list[Finding], list[dict[str, Any]], str]:
+def check(
+    names: Sequence[str], *flags: str, give_up: float = GIVE_UP
+) -> tuple[list[Finding], list[dict[str, Any]], str]:
     """Run names in one process under the checker; findings, results of run_bug.py, output."""
     with tempfile.TemporaryDirectory() as folder:
         found, out = Path(folder, "findings.json"), Path(folder, "results.json")
-        script = [SCRIPT, *names, *flags, "--give-up", str(GIVE_UP), "--out", str(out)]
+        script = [SCRIPT, *names, *flags, "--give-up", str(give_up), "--out", str(out)]
         command = ["-m", "lowgraph", "check", *script, "--json", str(found)]
         done = _run(*command, seconds=SECONDS_EACH * len(names))
         findings, results = _list(found, "findings"), _list(out, "results")

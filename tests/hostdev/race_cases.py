@@ -42,7 +42,7 @@ SHARED: Mapping[str, Case] = {
     "split": Case(1, arguments=1),
 }  # fmt: skip
 GLOBAL: Mapping[str, Case] = {
-    **{name: Case(5) for name in ("sum", "vectors", "rows")},
+    **{name: Case(5) for name in ("sum", "vectors", "rows", "tile_then_global")},
     **{name: Case(5, arguments=3) for name in (
         "last_block", "barrier_fence", "fence_barrier", "scope", "chain", "lock", "total",
         "tally")},

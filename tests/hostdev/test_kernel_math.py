@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -52,6 +53,21 @@ def test_functions_of_the_c_library(rig: Rig, name: str) -> None:
         np.testing.assert_allclose(
             got, values, rtol=10 * unit, atol=10 * unit, err_msg=f"row {row}"
         )
+
+
+@pytest.mark.host
+def test_log_gamma_leaves_the_c_librarys_sign_alone(rig: Rig) -> None:
+    """The C library's lgamma writes a variable of the process, as two blocks would at once."""
+    sign = ctypes.c_int.in_dll(ctypes.CDLL("libm.so.6"), "signgam")
+    x = np.linspace(-0.95, -0.05, N)  # the gamma function is negative there
+    y = rig.empty((4, N), np.float64)
+    sign.value = 7
+    _run(rig, "log_gamma", y, rig.put(x))
+    got = rig.get(y)
+    assert sign.value == 7
+    wanted = each(math.lgamma)(x)
+    np.testing.assert_allclose(got[[0, 3]], [wanted] * 2, rtol=1e-14)
+    np.testing.assert_allclose(got[[1, 2]], [wanted] * 2, rtol=1e-6)
 
 
 def _normal_quantile(p: float) -> float:

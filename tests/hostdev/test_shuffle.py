@@ -21,9 +21,10 @@ ORDERED = ("threads", "blocks", "branches", "children")
 
 
 @lru_cache
-def orders(seed: str, turn: int = 0) -> Any:
+def orders(seed: str, turn: int = 0, check: str = "0") -> Any:
     build.library()  # it would say on stderr that it builds
-    done = run_python("from tests.hostdev import orders; orders.main()", {VARIABLE: seed})
+    variables = {VARIABLE: seed, "LOWGRAPH_HOST_CHECK": check}
+    done = run_python("from tests.hostdev import orders; orders.main()", variables)
     assert done.returncode == 0, done.stderr
     return {**json.loads(done.stdout), "stderr": done.stderr}
 
@@ -104,6 +105,14 @@ def test_the_seed_is_told_once_and_in_the_title() -> None:
     found = orders("2")
     assert found["stderr"] == "lowgraph host device: LOWGRAPH_HOST_SHUFFLE=2\n"
     assert found["title"] == "lowgraph host device, shuffle seed 2"
+
+
+def test_nothing_is_stirred_while_checking() -> None:
+    plain, found = orders("", check="1"), orders("1", check="1")
+    parts = (*ORDERED, "wrong_sums", "title")
+    assert {part: found[part] for part in parts} == {part: plain[part] for part in parts}
+    told = "lowgraph host device: LOWGRAPH_HOST_SHUFFLE is not heeded while checking\n"
+    assert (plain["stderr"], found["stderr"]) == ("", told)
 
 
 RANDOM = "from lowgraph.driver import open_device; print(open_device('host').title)"

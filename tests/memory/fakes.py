@@ -11,8 +11,9 @@ from lowgraph.memory import PersistentPool
 class FakeDevice:
     """Remembers what the pool told it about slices."""
 
-    def __init__(self) -> None:
+    def __init__(self, resting_blocks: int = 0) -> None:
         self.notes: list[tuple[int, int, str, str]] = []
+        self.resting_blocks = resting_blocks
 
     def annotate(self, address: int, nbytes: int, state: str, name: str) -> None:
         self.notes.append((address, nbytes, state, name))
@@ -43,6 +44,8 @@ class FakeUpstream:
         del self.live[address]
 
 
-def make_pool(size: int = 1 << 40, **options: Any) -> tuple[PersistentPool, FakeUpstream]:
-    upstream = FakeUpstream(size)
-    return PersistentPool(FakeDevice(), upstream=upstream, **options), upstream  # type: ignore[arg-type]
+def make_pool(
+    size: int = 1 << 40, *, resting: int = 0, **options: Any
+) -> tuple[PersistentPool, FakeUpstream]:
+    upstream, device = FakeUpstream(size), FakeDevice(resting)
+    return PersistentPool(device, upstream=upstream, **options), upstream  # type: ignore[arg-type]

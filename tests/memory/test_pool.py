@@ -142,10 +142,43 @@ def test_array_is_a_view_of_the_slices_shape() -> None:
     assert pool.take("none", (0, 3)).array.size == 0
 
 
+def test_blocks_that_rest_are_handed_out_later() -> None:
+    pool, _ = make_pool(resting=2)
+    first = pool.take("first", 10)
+    address = first.address
+    pool.give_back(first)
+    others = [pool.take(f"other {i}", 10) for i in range(3)]
+    assert address not in [piece.address for piece in others]
+    for piece in others[:2]:
+        pool.give_back(piece)
+    assert pool.take("again", 10).address == address, "two were given after it"
+    assert pool.stats().free == 512
+
+
+@pytest.mark.parametrize("room", [{"limit": 512}, {"size": 512}], ids=["limit", "device"])
+def test_blocks_that_rest_are_room_where_there_is_no_other(room: dict[str, int]) -> None:
+    pool, upstream = make_pool(resting=16, **room)
+    pool.give_back(pool.take("first", 128))
+    for name in ("second", "third"):
+        pool.take(name, 64)  # each half of what rests
+    assert upstream.allocs == 1
+    with pytest.raises(PoolError, match="does not fit"):
+        pool.take("fourth", 64)
+
+
+def test_nothing_rests_in_a_pool_without_poison() -> None:
+    pool, _ = make_pool(resting=16, poison=False)
+    first = pool.take("first", 10)
+    address = first.address
+    pool.give_back(first)
+    assert pool.take("second", 10).address == address
+
+
+@pytest.mark.parametrize("resting", [0, 1, 16])
 @pytest.mark.parametrize("seed", range(15))
-def test_random_use_never_overlaps_and_the_sums_hold(seed: int) -> None:
+def test_random_use_never_overlaps_and_the_sums_hold(seed: int, resting: int) -> None:
     chance = random.Random(seed)
-    pool, upstream = make_pool()
+    pool, upstream = make_pool(resting=resting)
     live: list[Slice] = []
     for step in range(300):
         if live and chance.random() < 0.5:

@@ -51,8 +51,9 @@ def test_priming_grows_to_the_distinct_set_and_keeps_it() -> None:
     pool.give_back(outside)
 
 
-def test_the_recorded_pass_takes_the_primed_slices_and_never_asks_the_driver() -> None:
-    pool, upstream = make_pool()
+@pytest.mark.parametrize("resting", [0, 16])
+def test_the_recorded_pass_takes_the_primed_slices_and_never_asks_the_driver(resting: int) -> None:
+    pool, upstream = make_pool(resting=resting)
     primed = prime(pool)
     allocs = upstream.allocs
     pool.begin_window("step", primed)

@@ -72,6 +72,21 @@ def test_loss_and_gradients(make: Make, case: str, oracle: Oracle) -> None:
     assert nearest.excess <= 1, f"worst tensor {nearest}"
 
 
+def test_a_large_vocabulary_of_which_few_tokens_occur(make: Make) -> None:
+    """GPT-2's 50304: rows of both tables whose token does not occur get a gradient of zero."""
+    config = CharLMConfig(context=7, width=8, heads=2, layers=1, vocabulary=50304)
+    weights, (tokens, targets) = perturbed(config, seed=1), batch_of(config, 3, seed=2)
+    tokens[0, :2] = 50303, 50303
+    double_loss, double = _torch(config, weights, tokens, targets, "float64")
+    _, single = _torch(config, weights, tokens, targets, "float32")
+    loss, ours = make(config, 1).gradients(tokens, targets)
+    assert loss == pytest.approx(double_loss, rel=1e-6)
+    nearest = worst(compare(*map(split_key_bias, (ours, single, double))))
+    assert nearest.excess <= 1, f"worst tensor {nearest}"
+    touched = np.flatnonzero(ours["e.weight"].any(axis=1))
+    assert set(touched) == set(tokens.ravel())
+
+
 def _no_attention(
     layers: Layers, stream: int, name: str, norm: str, x: Slice, residual: Slice
 ) -> Normed:

@@ -9,19 +9,27 @@ import pytest
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS, find_model, find_preset
+from lowgraph.optim import OPTIMIZERS
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_an_entry_is_whole(name: str) -> None:
     """Presets are of its configuration, and the initial values are of what the specs say."""
     entry = find_model(name)
-    assert entry.data in ("text", "series")
+    assert entry.data in ("text", "series", "classes")
+    assert entry.optimizer in OPTIMIZERS
     assert set(entry.default_presets) == {"host", "cuda"}
     assert set(entry.default_presets.values()) <= set(entry.presets)
     for preset in entry.presets.values():
         assert type(preset.model) is entry.config
         names = {field.name for field in fields(preset.model)}
-        assert {"context", {"text": "vocabulary", "series": "features"}[entry.data]} <= names
+        wanted = {
+            "text": {"vocabulary"},
+            "series": {"features"},
+            "classes": {"features", "classes"},
+        }
+        assert names >= wanted[entry.data]
+        assert preset.model.context >= 1
     smallest = find_preset(name, entry.default_presets["host"]).model
     values, specs = entry.initial_values(smallest, 3), entry.specs(smallest)
     assert list(values) and {spec.name: spec.shape for spec in specs} == {

@@ -16,6 +16,20 @@ extern "C" __global__ void fragment_product(
     for (int r = 0; r < 4; r++) d[4 * lane + r] = sum[r];
 }
 
+// The same of TF32 numbers, which are rounded first. Launch: warps, each its own 32 rows.
+extern "C" __global__ void fragment_product_tf32(
+    float* d, const float* a, const float* b, const float* c)
+{
+    int lane = threadIdx.x;
+    float left[4], sum[4];
+    for (int r = 0; r < 4; r++) {
+        left[r] = rounded_tf32(a[4 * lane + r]);
+        sum[r] = c[4 * lane + r];
+    }
+    multiply_add_tf32(sum, left, rounded_tf32(b[2 * lane]), rounded_tf32(b[2 * lane + 1]));
+    for (int r = 0; r < 4; r++) d[4 * lane + r] = sum[r];
+}
+
 // quads [32,4] = what each lane gets of x [32,4]: two neighbours of each of two tiles. Launch: one
 // warp.
 extern "C" __global__ void quads_of_fragments(float* quads, unsigned* packed, const float* x)

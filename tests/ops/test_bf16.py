@@ -166,7 +166,9 @@ def test_gelu_backward(rig: Rig, rows: int, channels: int, seed: int, in_its_pla
 
 
 @seeds
-@pytest.mark.parametrize(("rows", "classes"), [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256)])
+@pytest.mark.parametrize(
+    ("rows", "classes"), [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256), (3, 50304)]
+)
 def test_cross_entropy(rig: Rig, rows: int, classes: int, seed: int) -> None:
     """The gradient is rounded once, after the target's 1 was taken away."""
     logits, exact = rounded(rows, classes, seed=seed, scale=3.0)

@@ -19,7 +19,7 @@ from tests.ops.compare import (
 from tests.support.rig import Rig
 
 # Up to 256 classes a row lies in registers.
-SIZES = [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256), (9, 1111)]
+SIZES = [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256), (9, 1111), (3, 50304), (17, 50257)]
 # Exponentials of differences up to 20, each rounded once: 20 units, and the sum of a lane.
 CLOSE = 64 * ROUNDOFF
 

@@ -20,7 +20,7 @@ from tests.ops.compare import (
 from tests.support.rig import Rig
 
 EPSILON = 1e-5
-SIZES = [(1, 1), (1, 33), (31, 31), (65, 64), (257, 257)]
+SIZES = [(1, 1), (1, 33), (31, 31), (65, 64), (257, 257), (33, 260), (33, 256)]
 # A row's sums have at most 257 terms, added in groups: a few dozen roundings each way.
 CLOSE = 64 * ROUNDOFF
 
@@ -84,6 +84,18 @@ def test_backward_adds_where_asked_and_works_in_place(rig: Rig) -> None:
     assert_close(dx.get(), want[0], CLOSE, "dx")
     assert_close(dz.get(), want[1], CLOSE, "dz")
     assert_close(dweight.get(), before + want[2], CLOSE, "dweight")
+
+
+@pytest.mark.parametrize("channels", [3, 64])
+def test_a_chunk_of_more_than_one_turn(rig: Rig, channels: int) -> None:
+    """2065 rows are 130 blocks: 65 chunks of two, the last one with a row and nothing."""
+    assert GatedRmsNorm.partial_shape(2065, channels) == (65, channels)
+    arrays = *(normal(n, 2065, channels) for n in range(3)), normal(6, channels)
+    _, rstd = twins.gated_norm_forward(*wide(*arrays[1:]), EPSILON)
+    grads = run_backward(rig, arrays, rstd.astype(np.float32))
+    want = twins.gated_norm_backward(*wide(*arrays), EPSILON)
+    for got, wanted in zip(grads, want, strict=True):
+        assert_close(got, wanted, 4 * CLOSE)  # dweight sums 2065 rows
 
 
 def test_no_rows_and_no_columns(rig: Rig) -> None:

@@ -13,7 +13,7 @@ from lowgraph.driver import gate
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.ops.grad_norm import new_stats, stats_bytes
 from lowgraph.ops.random_state import Draws
-from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.ops.ssd_tensors import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
 from tests.support.rig import Rig
 
 B, T, C, V, HEADS = 2, 5, 8, 7, 2
@@ -43,6 +43,7 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     norm, bias, gelu, residual = (
         make(lib) for make in (ops.LayerNorm, ops.Bias, ops.BiasGelu, ops.Residual)
     )
+    relu = ops.BiasRelu(lib)
     attention, embedding = ops.CausalAttention(lib, C // HEADS), ops.Embedding(lib, V)
     entropy = ops.CrossEntropy(lib)
     x, y, row, weight = f(ROWS, C), f(ROWS, C), f(ROWS), f(C)
@@ -72,6 +73,8 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "bias backward": (lambda: bias.backward(s, weight, partial, x, ROWS, C), 2),
         "gelu forward": (lambda: gelu.forward(s, y, x, weight, ROWS, C), 1),
         "gelu backward": (lambda: gelu.backward(s, y, x, x, ROWS, C), 1),
+        "relu forward": (lambda: relu.forward(s, y, weight, ROWS, C), 1),
+        "relu backward": (lambda: relu.backward(s, y, weight, x, ROWS, C), 1),
         "residual add": (lambda: residual.add(s, y, x, x, ROWS * C), 1),
         "residual bias_add": (lambda: residual.bias_add(s, y, x, x, weight, ROWS, C), 1),
         "attention forward": (lambda: attention.forward(s, y, lse, packed, B, HEADS, T), 1),
@@ -108,6 +111,7 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     staged, evaluation = ops.StagedCopy(lib), ops.EvaluationRecord(lib)
     advance, loss_ring, fill = ops.Control(lib), ops.LossRing(lib), ops.Fill(lib)
     accumulate, norm = ops.Accumulate(lib), ops.GradientNorm(lib)
+    sgd, heavy = ops.Sgd(lib), ops.Sgd(lib, momentum=0.9)
     full = ops.AdamW(lib, ema=True, shadow=True)
     stats, partial = rig.put(stats_bytes(new_stats())), rig.put(np.zeros((1, 2)))
     half, cast = rig.put(np.zeros(40, np.uint16)), ops.Cast(lib)
@@ -133,6 +137,8 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             ),
             1,
         ),
+        "sgd": (lambda: sgd.step(s, flat, flat, stats, control, 10, 40), 1),
+        "sgd with momentum": (lambda: heavy.step(s, flat, flat, stats, control, 10, 40, m=flat), 1),
         "adamw refresh": (lambda: full.refresh(s, half, flat, 40), 1),
         "gradient norm": (lambda: norm.measure(s, stats, partial, flat, control, 40), 2),
         "accumulate": (
@@ -165,13 +171,13 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     return {
         "conv1d forward": (lambda: conv.forward(s, y, x, taps, weight, B, T, C), 1),
         "conv1d backward": (
-            lambda: conv.backward(s, z, taps, weight, y, partial, y, x, taps, weight, B, T, C),
-            4,
+            lambda: conv.backward(s, z, taps, weight, partial, y, x, taps, weight, B, T, C),
+            2,
         ),
         "gated forward": (lambda: norm.forward(s, y, row, x, z, weight, ROWS, C), 1),
         "gated backward": (
             lambda: norm.backward(s, y, z, weight, partial, x, x, x, weight, row, ROWS, C),
-            3,
+            2,
         ),
         "rms forward": (lambda: rms.forward(s, y, row, x, weight, ROWS, C), 1),
         "rms add_forward": (lambda: rms.add_forward(s, y, row, z, x, x, weight, ROWS, C), 1),
@@ -187,8 +193,8 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
         "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
-        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 5),
-        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 5),
+        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
+        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 2),
     }
 
 
@@ -264,7 +270,8 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     makers = (model_calls, run_calls, mamba_calls, tensor_core_calls)
     tested = " ".join(name for make in makers for name in make(rig, f))
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
-    words |= {"BatchGather": "batch", "BiasGelu": "gelu", "LossRing": "loss ring"}
+    words |= {"BatchGather": "batch", "BiasGelu": "gelu", "BiasRelu": "relu"}
+    words |= {"LossRing": "loss ring"}
     words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
     words |= {"GradientNorm": "gradient norm"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}

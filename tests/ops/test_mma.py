@@ -57,6 +57,33 @@ def test_product_of_fragments(rig: Rig, exact: bool, seed: int) -> None:
     np.testing.assert_allclose(rig.get(y), d_registers(left @ right + c), rtol=0, atol=bound)
 
 
+def rounded_tf32(x: Array) -> Array:
+    """Round float32 to 10 bits of fraction, to nearest, ties away from zero."""
+    step = np.ldexp(np.float64(1), np.frexp(x)[1] - 11)
+    return np.copysign(np.floor(np.abs(x) / step + 0.5) * step, x)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("exact", [True, False])
+def test_product_of_tf32_fragments(rig: Rig, exact: bool, seed: int) -> None:
+    """Two warps, each a product of its own."""
+    rng = np.random.default_rng(seed)
+    draw = (lambda *s: rng.integers(-8, 9, s)) if exact else (lambda *s: rng.standard_normal(s))
+    a, b, c = (draw(2, *s).astype(np.float32) for s in ((16, 8), (8, 8), (16, 8)))
+    left = np.stack([a[:, G + r % 2 * 8, T + r // 2 * 4] for r in range(4)], axis=2)
+    right = np.stack([b[:, T + r * 4, G] for r in range(2)], axis=2)
+    sums = np.concatenate([d_registers(part) for part in c])
+    y = rig.empty((64, 4))
+
+    kernel = rig.library.kernel(KERNELS, "fragment_product_tf32")
+    kernel(rig.stream, 1, 64, y, *map(rig.put, (left, right, sums)))
+
+    left, right = (rounded_tf32(x.astype(np.float64)) for x in (a, b))
+    bound = 0 if exact else 8 * 2.0**-22 * (np.abs(left) @ np.abs(right) + np.abs(c)).max()
+    want = np.concatenate([d_registers(part) for part in left @ right + c])
+    np.testing.assert_allclose(rig.get(y), want, rtol=0, atol=bound)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_matrices_of_shared_memory(rig: Rig, seed: int) -> None:
     """Rows anywhere at a multiple of 16 bytes, of which lane l names row l % 8 of matrix l / 8."""

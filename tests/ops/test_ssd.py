@@ -7,7 +7,8 @@ import pytest
 
 from lowgraph.errors import ConfigError
 from lowgraph.ops import Ssd
-from lowgraph.ops.ssd import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.ops.ssd_tensors import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.precision import Precision
 from tests.ops import twins_mamba as twins
 from tests.ops.compare import (
     ROUNDOFF,
@@ -30,6 +31,11 @@ SIZES = [
     SsdSizes(3, 65, 3, 33, 8),
     SsdSizes(1, 130, 2, 16, 33),
     SsdSizes(1, 32, 3, 16, 1),
+    SsdSizes(2, 64, 2, 64, 64),  # the largest that is short
+    SsdSizes(2, 17, 3, 20, 36),
+    SsdSizes(1, 63, 1, 64, 5),
+    SsdSizes(1, 20, 2, 65, 3),
+    SsdSizes(1, 40, 2, 8, 65),
 ]
 # A result sums up to 32 steps, P or N products of up to 33 terms, and the states of the chunks
 # before: a few hundred roundings. A decay is exp of the difference of two sums of size 32 dt A, so
@@ -56,9 +62,15 @@ def make_inputs(seed: int, sizes: SsdSizes) -> list[Array]:
 class Run:
     """A layer on the device: forward at once, backward when asked."""
 
-    def __init__(self, rig: Rig, sizes: SsdSizes, arrays: list[Array]) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        sizes: SsdSizes,
+        arrays: list[Array],
+        precision: Precision = Precision.FP32,
+    ) -> None:
         self.rig, self.sizes, self.arrays = rig, sizes, arrays
-        self.layer = Ssd(rig.library)
+        self.layer = Ssd(rig.library, precision)
         self.inputs = SsdInputs(*(rig.put(array) for array in arrays))
         self.outputs = [output(rig, *shape) for shape in Ssd.saved_shapes(sizes)]
         y = output(rig, *arrays[0].shape, name="y")
@@ -97,13 +109,43 @@ def test_forward_and_backward(rig: Rig, sizes: SsdSizes, seed: int) -> None:
         assert_same_bits(first, second)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("sizes", [SsdSizes(2, 64, 2, 64, 64), SsdSizes(1, 41, 2, 7, 12)], ids=str)
+def test_short_sequences_with_rounded_factors(rig: Rig, sizes: SsdSizes, seed: int) -> None:
+    """TF32 is 2^-11 of a factor at most; two factors, and twice where a product feeds another.
+
+    What a head has one of sums all steps, and their terms cancel: more of the rounding is left.
+    """
+    arrays, dy = make_inputs(seed, sizes), normal(99, *make_inputs(seed, sizes)[0].shape)
+    run = Run(rig, sizes, arrays, Precision.TF32)
+    grads = run.backward(dy)
+    rounded = 4 * 2.0**-11
+    assert_close(run.y, twins.ssd_forward(*wide(*arrays)), rounded, "y")
+    want = twins.ssd_backward(*wide(dy, *arrays))
+    for name, got in zip(NAMES, grads, strict=True):
+        assert_close(got, want[name], rounded * (4 if got.ndim == 1 else 1), name)
+    again = Run(rig, sizes, arrays, Precision.TF32)
+    assert_same_bits(run.y, again.y)
+    for first, second in zip(grads, again.backward(dy), strict=True):
+        assert_same_bits(first, second)
+    assert (Run(rig, sizes, arrays).y != run.y).mean() > 0.9
+
+
+@pytest.mark.parametrize("precision", Precision)
+def test_longer_sequences_are_not_rounded(rig: Rig, precision: Precision) -> None:
+    sizes = SsdSizes(1, 65, 2, 8, 8)
+    run = Run(rig, sizes, make_inputs(0, sizes), precision)
+    assert_same_bits(run.y, Run(rig, sizes, run.arrays).y)
+
+
+@pytest.mark.parametrize("length", [64, 97])
 @pytest.mark.parametrize("a_log", [-9.0, 4.0])
-def test_a_head_that_forgets_nothing_or_at_once(rig: Rig, a_log: float) -> None:
+def test_a_head_that_forgets_nothing_or_at_once(rig: Rig, a_log: float, length: int) -> None:
     """In the second hardly anything decays into a later step: da_log is what is left of it.
 
     A formula that subtracts equal terms of size 1 leaves their rounding there.
     """
-    sizes = SsdSizes(1, 97, 1, 5, 6)
+    sizes = SsdSizes(1, length, 1, 5, 6)
     arrays = make_inputs(3, sizes)
     arrays[3] = np.full(1, a_log, np.float32)
     dy = normal(9, *arrays[0].shape)
@@ -124,8 +166,9 @@ def test_the_step_size_far_from_zero(rig: Rig) -> None:
     np.testing.assert_allclose(dt, [100.0, np.exp(-30.0)], rtol=4 * ROUNDOFF)
 
 
-def test_backward_adds_where_asked(rig: Rig) -> None:
-    sizes = SsdSizes(2, 33, 3, 4, 5)
+@pytest.mark.parametrize("length", [33, 67])
+def test_backward_adds_where_asked(rig: Rig, length: int) -> None:
+    sizes = SsdSizes(2, length, 3, 4, 5)
     arrays = make_inputs(0, sizes)
     dy, before = normal(5, *arrays[0].shape), normal(6, 3)
     run = Run(rig, sizes, arrays)
@@ -143,8 +186,10 @@ def test_backward_adds_where_asked(rig: Rig) -> None:
             assert_close(grad.get(), want[name], CLOSE, name)  # type: ignore[union-attr]
 
 
-def test_no_steps(rig: Rig) -> None:
-    sizes = SsdSizes(2, 0, 3, 4, 5)
+@pytest.mark.parametrize("head_size", [4, 65])
+def test_no_steps(rig: Rig, head_size: int) -> None:
+    """Of either kind; a sum over nothing is 0."""
+    sizes = SsdSizes(2, 0, 3, head_size, 5)
     arrays = make_inputs(0, sizes)
     grads = Run(rig, sizes, arrays).backward(arrays[0])
     assert not any(grad.any() for grad in grads)

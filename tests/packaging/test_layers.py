@@ -13,7 +13,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernels", "memory"),
     ("capture", "ops", "blas", "interop"),
     ("models", "optim"),
-    ("train", "debug", "cli"),
+    ("train", "debug", "bench", "cli"),
 )
 # A package may import these neighbours of its own layer, for the reason given.
 NEIGHBOURS = {
@@ -22,6 +22,8 @@ NEIGHBOURS = {
     ("driver", "hostdev"): "opening the host device loads its library before the first call",
     ("blas", "ops"): "what follows a layer's products where they cannot do it",
     ("cli", "train"): "a command runs the trainer",
+    ("bench", "train"): "what is timed is the trainer's own step",
+    ("cli", "bench"): "a command runs the benchmark",
 }
 HIGHEST = len(LAYERS)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_SEED_LINE = "lowgraph host device: LOWGRAPH_HOST_SHUFFLE="
+_SEED_LINE = "lowgraph host device: LOWGRAPH_HOST_SHUFFLE"
 
 
 def run_python(
@@ -36,6 +36,6 @@ def output_of(code: str, env: Mapping[str, str] | None = None, timeout: float = 
 
 
 def words_of(stderr: str) -> str:
-    """What a program has on stderr besides the seed that the host device tells in shuffle mode."""
+    """What a program has on stderr besides what the host device says of shuffle mode."""
     lines = stderr.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith(_SEED_LINE))

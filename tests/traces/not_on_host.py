@@ -7,10 +7,13 @@ fails the conformance test: it has to go.
 from __future__ import annotations
 
 NOT_ON_HOST: dict[str, str] = {
-    "cluster size as the kernel sees it": "kernels on the CPU have no clusters to see; the codes, "
-    "attributes and update results of the same launches are compared under 'update: cluster size'",
+    "cluster size as the kernel sees it": "a kernel that names clusters is refused on the "
+    "host device (docs/kernels.md), and one that could ask for their size alone would find nothing "
+    "to do with it; the codes, attributes and update results of the same launches are compared "
+    "under 'update: cluster size'",
     "conditional: handles of two graphs are one number": "a handle here names one condition of the "
-    "process, so that a kernel which sets the condition of another graph is seen",
+    "process, so that a kernel which sets the condition of another graph is seen: by the driver's "
+    "small numbers it would set one of its own graph's, without a word",
 }
 
 

@@ -27,7 +27,7 @@ from lowgraph.train.plan import make_plan
         (["--batch", "4,8"], "'4,8' is more than one size: a graph is recorded for one number of"),
         (["--batch", "4..8"], "'4..8' is more than one size: a graph is recorded for one number"),
         (["--model", "mamba2", "--sample", "5"], "--sample 5: mamba2 is trained on series and"),
-        (["--preset", "perception"], "tiny, small (it is one of mamba2: see --model)"),
+        (["--preset", "perception"], "tiny, small, gpt2 (it is one of mamba2: see --model)"),
         (["--model", "mamba2", "--preset", "small"], "(it is one of charlm, mamba2-lm: see --mod"),
         (["--preset", "huge"], "unknown preset 'huge' of charlm; there are nano, tiny, small"),
         (["--model", "gpt9"], "unknown model 'gpt9'; there are charlm"),

@@ -6,7 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from lowgraph.memory import download
+from lowgraph.models import CharLMConfig
+from lowgraph.train.inference import Inference
 from lowgraph.train.sampling import generate
+from tests.models.bench import Bench
+from tests.models.cases import perturbed
+from tests.support.rig import Rig
 
 Row = npt.NDArray[np.float32]
 
@@ -54,3 +60,21 @@ def test_a_low_temperature_takes_the_likeliest(temperature: float) -> None:
         return logits
 
     assert generate(nearly_even, context=4, count=9, temperature=temperature, seed=0) == b"A" * 9
+
+
+@pytest.mark.both
+def test_of_a_larger_vocabulary_only_the_bytes_are_sampled(rig: Rig) -> None:
+    """The tokens behind the 256 bytes stand for no byte, however likely the model calls them."""
+    config = CharLMConfig(context=5, width=8, heads=2, layers=1, vocabulary=300)
+    bench = Bench(rig, config, perturbed(config, 1))
+    try:
+        inference = Inference(bench.model, bench.pool, rig.stream)
+        tokens = np.arange(5, dtype=np.int32)
+        found = inference.next_logits(tokens, 3)
+        with bench.pool.eager_pass("whole"):
+            trace = bench.model.forward(rig.stream, bench.put("tokens", tokens[None]))
+            whole = download(trace.logits, rig.stream)
+        np.testing.assert_array_equal(found, whole[3, :256])
+        assert len(generate(inference.next_logits, 5, 40, 1.0, 0)) == 40
+    finally:
+        bench.close()

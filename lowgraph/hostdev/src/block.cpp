@@ -53,7 +53,7 @@ void Block::prepare(Job& work_job) {
             for (uint32_t y = 0; y < size.y; ++y)
                 for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
     }
-    in_order = shuffle().on ? 0 : ~0u;
+    in_order = shuffling() ? 0 : ~0u;
     code_range(reinterpret_cast<uint64_t>(launch.kernel->run), &code_start, &code_end);
     // Outside the kernel's fibers: the first touch may allocate.
     shared_tail_ = launch.kernel->touch();
@@ -80,7 +80,7 @@ bool Block::run(uint64_t index) {
     // initialised.
     if (state.dynamic_shared_bytes != 0)
         std::memset(state.dynamic_shared, 0xff, state.dynamic_shared_bytes);
-    aborted_ = false;
+    aborted_ = to_end = false;
     stacks.reset();
     stack_of_[0] = stacks.take();
     if (in_order == 0) begin_shuffled(index);
@@ -205,6 +205,7 @@ LEAVES_BY_SWITCH int Block::after_return() {
     const uint32_t self = lowgraph_thread.linear;
     --alive;
     warp_of(self).leave(self % 32);
+    if (__builtin_expect(to_end, 0)) abandon();
     if (alive != 0 && at_barrier == alive) release_barrier();
     if (alive == 0) return 0;
     const int next = next_ready(self);

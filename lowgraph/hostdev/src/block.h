@@ -82,6 +82,7 @@ struct Block {
     uint32_t in_order = ~0u;  // 0 in shuffle mode: no thread follows from the one before it
     Votes votes{}, result{};  // brought to the barrier so far; what the last barrier handed out
     uint64_t switches = 0;  // in this job
+    bool to_end = false;  // set by a watcher: the block ends once the engine has the word again
     uint64_t faulted_at = 0;  // the instruction of a thread that the processor stopped
     uint64_t code_start = 0, code_end = 0;  // of the kernel's image
     Warp warps[max_warps];

@@ -44,10 +44,13 @@ LEAVES_BY_SWITCH SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t value, 
     const uint32_t self = lowgraph_thread.linear, lane = self % 32;
     if (__builtin_expect(!(mask >> lane & 1), 0)) {
         if (watched()) watcher->outside_mask(block, mask, file, line);
+        if (block.to_end) block.abandon();
         lowgraph_trap(719, "the calling lane is not in the mask of its warp operation", file, line);
     }
     if (watched()) block.sites[self] = {file, line};
-    if (block.warp_of(self).arrive(lane, mask, value, source)) return block.go_on();
+    const bool complete = block.warp_of(self).arrive(lane, mask, value, source);
+    if (__builtin_expect(block.to_end, 0)) block.abandon();
+    if (complete) return block.go_on();
     block.sites[self] = {file, line};
     return block.suspend();
 }

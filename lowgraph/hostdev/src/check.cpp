@@ -96,39 +96,41 @@ __attribute__((noinline)) uint64_t first_unwritten(const Access& access, const P
     return 0;
 }
 
-// False: the access was wrong, and is told.
-__attribute__((noinline)) bool look_up(const Access& access, Remembered& slot) {
-    if (is_overdue(*lowgraph_thread.runner->job)) end_overdue(access.pc);
-    bool fatal = false;
-    {
-        Wrong wrong;
-        const std::string index = index_of(access);
-        slot.place = Place();  // the slot may have been another instruction's, in shared memory
-        if (find_place(access, &slot.place, &wrong)) {
-            if (!index.empty()) report_index(access, slot.place, index);
-            slot.pc = access.pc;
-            slot.generation = generation.load(std::memory_order_relaxed);
-            return true;
-        }
-        slot.pc = 0;
-        report_wrong(access, wrong, index);
-        fatal = wrong.fatal;
+enum class Looked { found, told, end };  // told: it was wrong; end: and the block has to end
+
+__attribute__((noinline)) Looked look_up(const Access& access, Remembered& slot) {
+    if (is_overdue(*lowgraph_thread.runner->job)) {
+        tell_overdue(access.pc);
+        return Looked::end;
     }
-    if (fatal) end_block();
-    return false;
+    Wrong wrong;
+    const std::string index = index_of(access);
+    slot.place = Place();  // the slot may have been another instruction's, in shared memory
+    if (find_place(access, &slot.place, &wrong)) {
+        if (!index.empty()) report_index(access, slot.place, index);
+        slot.pc = access.pc;
+        slot.generation = generation.load(std::memory_order_relaxed);
+        return Looked::found;
+    }
+    slot.pc = 0;
+    report_wrong(access, wrong, index);
+    return wrong.fatal ? Looked::end : Looked::told;
 }
 
 }  // namespace
 
 // Local variables that live in memory are a good part of all accesses, and nobody else's concern.
-void see(const Access& access, bool loads) {
-    if (access.address - stacks_start < stacks_bytes) return;
+bool see(const Access& access, bool loads) {
+    if (access.address - stacks_start < stacks_bytes) return true;
     Remembered& slot = remembered[slot_of(access.pc)];
     const Place& place = slot.place;
     const bool known = slot.pc == access.pc &&
                        slot.generation == generation.load(std::memory_order_relaxed) &&
                        access.address >= place.start && access.address + access.bytes <= place.end;
-    if (__builtin_expect(!known, 0) && !look_up(access, slot)) return;
+    if (__builtin_expect(!known, 0)) {
+        const Looked looked = look_up(access, slot);
+        if (looked != Looked::found) return looked == Looked::told;
+    }
     if (place.written.bits != nullptr) {
         const bool small = access.bytes <= 16;
         if (loads && (!small || place.written.unwritten(access.address, access.bytes) != 0)) {
@@ -138,6 +140,7 @@ void see(const Access& access, bool loads) {
         if (access.write) place.written.set_all(access.address, access.bytes);
     }
     if (place.watched) race_access(access, place.space);
+    return true;
 }
 
 void look_at_alignment(const Access& access) {
@@ -164,7 +167,7 @@ void note_stacks() {
 
 void forget_places() { generation.fetch_add(1, std::memory_order_relaxed); }
 
-void end_block() { lowgraph_thread.runner->abandon(); }
+LEAVES_BY_SWITCH void end_block() { lowgraph_thread.runner->abandon(); }
 
 CheckedWork::CheckedWork(bool launch) : hold_(device_lock, std::defer_lock) {
     if (!checking()) return;

@@ -4,8 +4,8 @@
 
 namespace lowgraph {
 
-// loads: of an atomic operation, whether it reads too.
-void see(const Access& access, bool loads);
+// loads: of an atomic operation, whether it reads too. False: the block has to end.
+bool see(const Access& access, bool loads);
 // An access of 1, 2, 4, 8 or 16 bytes must lie at a multiple of them on a GPU. For what the
 // compiler has not looked at.
 void look_at_alignment(const Access& access);

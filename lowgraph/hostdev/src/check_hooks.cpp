@@ -6,6 +6,7 @@
 #include "check_launch.h"
 #include "control.h"
 #include "race.h"
+#include "shuffle.h"
 #include "watchdog.h"
 
 using namespace lowgraph;
@@ -16,42 +17,47 @@ Access plain(const void* p, uint32_t bytes, bool write, const void* pc) {
     return {reinterpret_cast<uint64_t>(p), bytes, write, false, reinterpret_cast<uint64_t>(pc), 0};
 }
 
+void report_misaligned(const Site& where, uint64_t alignment, uint64_t address, bool write) {
+    report(kind::misaligned, where, nullptr, address,
+           misalignment_text(write ? "write" : "read", alignment, address));
+}
+
 }  // namespace
 
 extern "C" {
 
-void lowgraph_check_read(const void* p, uint32_t bytes, const void* pc) {
-    see(plain(p, bytes, false, pc), true);
+LEAVES_BY_SWITCH void lowgraph_check_read(const void* p, uint32_t bytes, const void* pc) {
+    if (!see(plain(p, bytes, false, pc), true)) end_block();
 }
 
-void lowgraph_check_write(const void* p, uint32_t bytes, const void* pc) {
-    see(plain(p, bytes, true, pc), false);
+LEAVES_BY_SWITCH void lowgraph_check_write(const void* p, uint32_t bytes, const void* pc) {
+    if (!see(plain(p, bytes, true, pc), false)) end_block();
 }
 
-void lowgraph_check_aligned(const void* p, uint32_t bytes, int write, const void* pc) {
+LEAVES_BY_SWITCH void lowgraph_check_aligned(const void* p, uint32_t bytes, int write, const void* pc) {
     const Access access = plain(p, bytes, write != 0, pc);
     look_at_alignment(access);
-    see(access, write == 0);
+    if (!see(access, write == 0)) end_block();
 }
 
-void lowgraph_check_atomic(const void* p, uint32_t bytes, int what, int order, const void* pc) {
+LEAVES_BY_SWITCH void lowgraph_check_atomic(const void* p, uint32_t bytes, int what, int order,
+                                            const void* pc) {
     Access access = plain(p, bytes, what != 0, pc);
     access.atomic = true;
     access.order = order;
     look_at_alignment(access);
-    see(access, what != 2);
+    if (!see(access, what != 2)) end_block();
 }
 
 void lowgraph_check_fence(int order) {
     if (order != __ATOMIC_RELAXED) race_fence(true);
 }
 
-void lowgraph_check_alignment(const char* file, int line, uint64_t alignment, uint64_t address,
-                              int write) {
+LEAVES_BY_SWITCH void lowgraph_check_alignment(const char* file, int line, uint64_t alignment,
+                                               uint64_t address, int write) {
     if (address < page_bytes) return;  // a null pointer: told by the access itself
     if (is_overdue(*lowgraph_thread.runner->job)) end_overdue(0);
-    report(kind::misaligned, here(file, line), nullptr, address,
-           misalignment_text(write ? "write" : "read", alignment, address));
+    report_misaligned(here(file, line), alignment, address, write != 0);
     if (alignment >= 16) end_block();  // the CPU's vector instructions refuse it too
 }
 
@@ -63,6 +69,7 @@ void lowgraph_check_index(const char* file, int line, const char* type, int64_t 
 void lowgraph_host_set_check() {
     if (check_is_on) return;
     check_is_on = true;
+    keep_order();
     start_device_bits();
     race_start();
     watch_blocks();

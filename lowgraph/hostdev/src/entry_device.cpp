@@ -16,7 +16,7 @@ namespace {
 
 std::string device_name() {
     const std::string name = "lowgraph host device";
-    return shuffle().on ? name + ", shuffle seed " + std::to_string(shuffle().seed) : name;
+    return shuffling() ? name + ", shuffle seed " + std::to_string(shuffle().seed) : name;
 }
 
 // Who did not choose the seed has to learn it, or what it found cannot be looked for again.
@@ -28,9 +28,11 @@ CUresult begin_shuffle() {
         return CUDA_ERROR_INVALID_VALUE;
     }
     static bool said = false;
-    if (!said) {
+    if (!said && shuffling()) {
         std::fprintf(stderr, "lowgraph host device: LOWGRAPH_HOST_SHUFFLE=%llu\n",
                      static_cast<unsigned long long>(shuffle().seed));
+    } else if (!said) {
+        std::fprintf(stderr, "lowgraph host device: LOWGRAPH_HOST_SHUFFLE is not heeded while checking\n");
     }
     said = true;
     return CUDA_SUCCESS;

@@ -137,6 +137,7 @@ std::shared_ptr<ExecImage> make_image(const Graph& graph) {
         ExecNode made;
         made.work = node->work;
         made.id = node->id;
+        made.exit_since = node->exit_since;
         made.enabled = node->enabled;
         made.memory = node->memory;
         for (const Node* before : node->before) made.before.push_back(places.at(before));
@@ -207,8 +208,7 @@ CUresult run_node(const ExecNode& node) {
 }
 
 CUresult run_image(const ExecImage& image) {
-    // The checker needs no dice to see what is not ordered, and counts nodes as they come here.
-    if (shuffle().on && !checking()) return run_shuffled(image);
+    if (shuffling()) return run_shuffled(image);
     for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
         if (checking()) race_next_node();
         const CUresult code = run_node(*node);

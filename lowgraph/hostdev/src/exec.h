@@ -12,6 +12,7 @@ struct ExecNode {
     Work work;  // a child graph's is in `child`
     std::vector<uint32_t> before;  // places in the image, in the order of the edges
     uint64_t id = 0;               // of the node it was made from: the order of creation
+    uint64_t exit_since = 0;       // of that node
     bool enabled = true;
     std::shared_ptr<GraphMemory> memory;      // of an alloc node
     std::shared_ptr<const ExecImage> child;

@@ -55,6 +55,7 @@ void fault_here(int code, uint64_t address, const char* format, ...) {
 
 LEAVES_BY_SWITCH void Block::deadlock() {
     if (watched()) watcher->deadlock(*this);
+    if (to_end) abandon();
     Waiting barrier, operation;
     for (uint32_t thread = 0; thread < lowgraph_thread.threads; ++thread) {
         const Warp& warp = warp_of(thread);

@@ -88,7 +88,7 @@ LEAVES_BY_SWITCH void landing() {
     lowgraph_thread.runner->abandon();
 }
 
-void stop_landing() { end_overdue(caught.pc + 1); }
+LEAVES_BY_SWITCH void stop_landing() { end_overdue(caught.pc + 1); }
 
 void go_to(void (*place)(), gregset_t& registers) {
     registers[REG_RIP] = reinterpret_cast<greg_t>(place);

@@ -34,6 +34,11 @@ void drop(std::vector<Node*>& list, const Node& node) {
     list.erase(std::find(list.begin(), list.end(), &node));
 }
 
+void drop_after(Node& from, const Node& node) {
+    drop(from.after, node);
+    if (from.after.empty()) from.exit_since = from.graph->next_exit++;
+}
+
 }  // namespace
 
 Graph::Graph() : uid(registry().next_uid++) { registry().graphs.insert(this); }
@@ -78,6 +83,7 @@ Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies
     Node& node = graph.nodes.emplace_back();
     node.graph = &graph;
     node.id = graph.next_id++;
+    node.exit_since = graph.next_exit++;
     node.work = std::move(work);
     if (const auto* alloc = std::get_if<AllocWork>(&node.work))
         node.memory = own_graph_memory(alloc->address, alloc->bytes, graph.uid);
@@ -93,7 +99,7 @@ Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies
 }
 
 void remove_node(Node& node) {
-    for (Node* before : node.before) drop(before->after, node);
+    for (Node* before : node.before) drop_after(*before, node);
     for (Node* after : node.after) drop(after->before, node);
     registry().nodes.erase(&node);
     node.graph->nodes.remove_if([&node](const Node& other) { return &other == &node; });
@@ -108,7 +114,7 @@ CUresult connect(Node& from, Node& to) {
 
 CUresult disconnect(Node& from, Node& to) {
     if (!has_edge(from, to)) return CUDA_ERROR_INVALID_VALUE;
-    drop(from.after, to);
+    drop_after(from, to);
     drop(to.before, from);
     return CUDA_SUCCESS;
 }
@@ -142,6 +148,7 @@ std::unique_ptr<Graph> clone_graph(const Graph& original) {
         if (auto* child = std::get_if<ChildWork>(&work)) child->graph = clone_graph(*child->graph);
         Node& twin = add_node(*clone, std::move(work), {});
         twin.id = node.id;
+        twin.exit_since = node.exit_since;
         twin.enabled = node.enabled;
         twins[&node] = &twin;
     }
@@ -150,6 +157,7 @@ std::unique_ptr<Graph> clone_graph(const Graph& original) {
         for (const Node* after : node.after) twins[&node]->after.push_back(twins[after]);
     }
     clone->next_id = original.next_id;
+    clone->next_exit = original.next_exit;
     return clone;
 }
 

@@ -100,6 +100,7 @@ struct Node {
     Work work;
     std::vector<Node*> before, after;  // edges, in order of creation
     bool enabled = true;
+    uint64_t exit_since = 0;  // when it last came to have nothing after it, counted in its graph
     std::shared_ptr<GraphMemory> memory;  // of an alloc node
     std::vector<void*> argument_pointers;  // into a kernel's args: what cuGraphKernelNodeGetParams hands out
 };
@@ -112,6 +113,7 @@ struct Graph {
 
     std::list<Node> nodes;  // stable addresses: a Node* is the CUgraphNode handle
     uint64_t next_id = 0;
+    uint64_t next_exit = 0;    // for Node::exit_since
     uint64_t uid = 0;          // of the process: addresses are used again, uids are not
     uint64_t cloned_from = 0;  // uid of the graph that this is a clone of; its nodes kept their ids
     bool holds_memory = false;  // a memory node was added, or a free was refused: for good

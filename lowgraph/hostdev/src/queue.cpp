@@ -96,7 +96,7 @@ void run_op(const Ticket& op, Lock& lock) {
 Ticket take_ready() {
     std::deque<Ticket>& ready = queue().ready;
     auto chosen = ready.begin();
-    if (shuffle().on) {
+    if (shuffling()) {
         const auto rank = [](const Ticket& op) { return mixed(shuffle().seed, ~op->number); };
         chosen = std::ranges::min_element(ready, {}, rank);
     }
@@ -121,7 +121,7 @@ void execute() {
     for (;;) {
         all.work_ready.wait(lock, [&] { return !all.ready.empty(); });
         const Ticket op = take_ready();
-        if (shuffle().on) hold_back(*op, lock);
+        if (shuffling()) hold_back(*op, lock);
         run_op(op, lock);
         complete(op);
     }

@@ -86,16 +86,17 @@ void RaceDetector::check_sources(Block& block, Warp& warp, uint32_t lanes) {
         report(kind::shuffle_mask, site_of_thread(block, first + lane), nullptr, 0,
                "reads from lane " + std::to_string(source) + ", " + why +
                    ": the value is undefined");
-        end_block();
+        block.to_end = true;
+        return;
     }
 }
 
-void RaceDetector::outside_mask(Block&, uint32_t mask, const char* file, int line) {
+void RaceDetector::outside_mask(Block& block, uint32_t mask, const char* file, int line) {
     char text[120];
     snprintf(text, sizeof text, "lane %u calls a warp operation whose mask %08x does not name it",
              lowgraph_thread.linear % 32, mask);
     report(kind::shuffle_mask, here(file, line), nullptr, 0, text);
-    end_block();
+    block.to_end = true;
 }
 
 // Whoever waits at a barrier waits for threads that do not come; with none there, the lanes of a
@@ -119,7 +120,7 @@ void RaceDetector::deadlock(Block& block) {
     else
         report(kind::divergent_barrier, site_of_thread(block, barrier), &waiting, 0,
                "deadlock: " + some_wait(at_barriers, "at this __syncthreads(), ") + lanes);
-    end_block();
+    block.to_end = true;
 }
 
 }  // namespace lowgraph

@@ -25,7 +25,13 @@ Shuffle read_environment() {
     return read;
 }
 
+bool order_is_kept = false;  // set before anything runs
+
 }  // namespace
+
+bool shuffling() { return shuffle().on && !order_is_kept; }
+
+void keep_order() { order_is_kept = true; }
 
 const Shuffle& shuffle() {
     static const Shuffle read = read_environment();

@@ -16,6 +16,10 @@ struct Shuffle {
     uint64_t seed = 0;
 };
 const Shuffle& shuffle();  // as the environment had it at the first call
+// Whether the dice decide. The checker needs none to see what is not ordered: while checking all comes
+// in one order, so that a finding is there in every run or in none.
+bool shuffling();
+void keep_order();  // from now on the dice do not decide
 
 // Numbers that look random and follow from what they are thrown from.
 class Dice {

@@ -1,8 +1,9 @@
-// Pairing as the driver manual describes it for cuGraphExecUpdate: exit nodes in order of creation,
-// then, from each pair, the dependencies in the order of their edges. What may change between two
-// paired nodes are recorded rows.
+// Pairing as the driver manual describes it for cuGraphExecUpdate: exit nodes in the order in which
+// they became exits (anew when what came after is taken away), then, from each pair, the dependencies
+// in the order of their edges. What may change between two paired nodes are recorded rows.
 #include "update.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "conditional.h"
@@ -19,13 +20,18 @@ std::vector<uint32_t> exits_of(const ExecImage& image) {
     std::vector<uint32_t> exits;
     for (uint32_t place = 0; place < image.nodes.size(); ++place)
         if (!leads_on[place]) exits.push_back(place);
+    std::sort(exits.begin(), exits.end(), [&image](uint32_t a, uint32_t b) {
+        return image.nodes[a]->exit_since < image.nodes[b]->exit_since;
+    });
     return exits;
 }
 
 std::vector<const Node*> exits_of(const Graph& graph) {
     std::vector<const Node*> exits;
-    for (const Node* node : topological_order(graph))
-        if (node->after.empty()) exits.push_back(node);
+    for (const Node& node : graph.nodes)
+        if (node.after.empty()) exits.push_back(&node);
+    std::sort(exits.begin(), exits.end(),
+              [](const Node* a, const Node* b) { return a->exit_since < b->exit_since; });
     return exits;
 }
 

@@ -106,14 +106,14 @@ OnTheClock::~OnTheClock() {
     });
 }
 
-void end_overdue(uint64_t pc) {
+void tell_overdue(uint64_t pc) {
     Job& job = *lowgraph_thread.runner->job;
     char text[160];
     std::snprintf(text, sizeof text,
                   "the kernel ran for more than %g s and was stopped here "
                   "(LOWGRAPH_HOST_KERNEL_SECONDS)",
                   job.seconds);
-    if (job.faulted.load()) lowgraph_thread.runner->abandon();
+    if (job.faulted.load()) return;
     if (watched() && watcher->overdue(job, pc, text)) {
         job.faulted.store(true);  // with no fault: the launch ends, and counts as done
     } else {
@@ -121,6 +121,10 @@ void end_overdue(uint64_t pc) {
         place_of_code(pc - 1, place, sizeof place);
         fault_here(702, 0, "%s%s%s", text, place[0] != '\0' ? ": " : "", place);
     }
+}
+
+LEAVES_BY_SWITCH void end_overdue(uint64_t pc) {
+    tell_overdue(pc);
     lowgraph_thread.runner->abandon();
 }
 

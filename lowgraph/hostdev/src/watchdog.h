@@ -24,8 +24,10 @@ private:
 
 inline bool is_overdue(const Job& job) { return job.overdue.load(std::memory_order_relaxed); }
 
-// Ends the launch that runs on this OS thread: a fault 702, in the check build a finding. pc:
-// behind the instruction where the thread was; 0: not known.
+// Says of the launch that runs on this OS thread that it was stopped: a fault 702, in the check build a
+// finding. pc: behind the instruction where the thread was; 0: not known. The caller ends the block.
+void tell_overdue(uint64_t pc);
+// The same, and ends the block.
 [[noreturn]] void end_overdue(uint64_t pc);
 
 }  // namespace lowgraph

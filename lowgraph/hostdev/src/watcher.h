@@ -19,11 +19,13 @@ public:
     // All threads of the block that have not returned are at a barrier and will be let go. Their
     // sites hold; those that wait are still marked in their warps.
     virtual void barrier_completes(Block& block) = 0;
+    // In the three that follow the watcher may set Block::to_end: the block then ends without a fault.
+    //
     // The lanes have come to one warp operation; they are still marked as waiting.
     virtual void operation_completes(Block& block, Warp& warp, uint32_t lanes) = 0;
-    // The running thread is not in the mask of its warp operation. Does not come back.
+    // The running thread is not in the mask of its warp operation.
     virtual void outside_mask(Block& block, uint32_t mask, const char* file, int line) = 0;
-    // No thread of the block can go on. Does not come back.
+    // No thread of the block can go on.
     virtual void deadlock(Block& block) = 0;
 
     // The running thread's instruction at pc met memory that it may not touch. True: it is told, and

@@ -174,7 +174,7 @@ Fault run_kernel(const Launch& launch) {
     }
     const uint64_t share = job.blocks / (static_cast<uint64_t>(pool.limit()) * 16);
     job.chunk = static_cast<uint32_t>(share < 1 ? 1 : share > 64 ? 64 : share);
-    if (shuffle().on) {
+    if (shuffling()) {
         job.seed = mixed(shuffle().seed, op_dice().next());
         job.order = Order(job.blocks, Dice(job.seed));
     }

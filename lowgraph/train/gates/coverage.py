@@ -72,7 +72,7 @@ def _uncovered(subject: Subject, after: Snapshot) -> list[tuple[str, str]]:
             continue
         found = [_gradient_fault(_tensor(after, arena, name)) for arena in subject.gradients]
         scaled = clip * _tensor(after, parts.body.gradients, name)
-        for moment in (optimizer.moment1, optimizer.moment2):
+        for moment in (optimizer.state[kept] for kept in optimizer.state_names):
             found.append(_state_fault(after, moment, name, scaled))
         if optimizer.ema is not None:
             value = _tensor(after, parts.model.parameters, name)

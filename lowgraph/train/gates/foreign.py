@@ -97,7 +97,8 @@ class ForeignRun:
                 pin.master = arena.flat
         self.parts.body.optimizer = None
         self._computed = self.parts.body.model  # whose gradients the last step wrote
-        self._adamw = ops.AdamW(self.parts.library)
+        library, keeps = self.parts.library, self.parts.optimizer.state_names
+        self._kernel: Any = ops.AdamW(library) if keeps else ops.Sgd(library)
         self.graph_step = GraphStep(
             self.parts.body,
             device=device,
@@ -137,17 +138,10 @@ class ForeignRun:
         parts, old, new = self.parts, self.model, self._spare
         source, target = old.parameters.flat, new.parameters.flat
         driver.memory.copy_dtod_async(target.address, source.address, source.nbytes, parts.stream)
-        self._adamw.step(
-            parts.stream,
-            target,
-            parts.optimizer.moment1.flat,
-            parts.optimizer.moment2.flat,
-            (self._computed.gradients if parts.total is None else parts.total.gradients).flat,
-            parts.norm.stats,
-            parts.control,
-            old.decayed_elements,
-            source.elements,
-        )
+        gradients = self._computed.gradients if parts.total is None else parts.total.gradients
+        kept = [parts.optimizer.state[name].flat for name in parts.optimizer.state_names]
+        known = parts.norm.stats, parts.control, old.decayed_elements, source.elements
+        self._kernel.step(parts.stream, target, *kept, gradients.flat, *known)
         new.refresh_shadow(parts.stream)
         self.model, self._spare = new, old
         if self._follows:

@@ -105,8 +105,9 @@ class Bench:
             buffer = Buffer(piece.address, sizes, kind, label, piece)
         else:
             nbytes = math.prod(sizes) * kind.itemsize
-            buffer = Buffer(driver.memory.alloc(nbytes), sizes, kind, label)
-            self.device.annotate(buffer.address, nbytes, "live", label)
+            held = max(1, nbytes)  # a driver refuses to give nothing
+            buffer = Buffer(driver.memory.alloc(held), sizes, kind, label)
+            self.device.annotate(buffer.address, held, "live", label)
         self._buffers.append(buffer)
         return buffer
 

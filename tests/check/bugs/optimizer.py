@@ -75,4 +75,15 @@ OPTIMIZER = (
         through=("load_turn", "store_turn"),
         why="The last block takes a whole turn of 2048 where 453 elements are left.",
     ),
+    Bug(
+        name="sgd_last_turn_whole",
+        file="sgd.cu",
+        kernel="sgd",
+        kind="out-of-bounds",
+        scenario="sgd",
+        old="store_turn(param, p, first, n, whole);",
+        new="store_turn(param, p, first, n, true);",
+        through=("store_turn",),
+        why="The last block stores 1024 parameters where 133 are left.",
+    ),
 )

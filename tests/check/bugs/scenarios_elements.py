@@ -57,6 +57,16 @@ def residual_add(bench: Bench, fault: str) -> list[Check]:
 
 
 @scenario
+def relu_backward(bench: Bench, fault: str) -> list[Check]:
+    dy, y = normal(0, ROWS, COLUMNS), np.maximum(normal(1, ROWS, COLUMNS), 0)
+    dx, dbias = bench.put(dy, "dy"), bench.empty(COLUMNS, name="dbias")
+    kernel = bench.kernel("relu.cu", "bias_relu_backward")
+    kernel(bench.stream, ceil_div(COLUMNS, 32), 128, dx, dbias, bench.put(y, "y"), ROWS, COLUMNS)
+    want = np.where(y > 0, dy, 0).astype(np.float64)
+    return close(bench, dx=(dx, want), dbias=(dbias, want.sum(axis=0)))
+
+
+@scenario
 def residual_bias_add(bench: Bench, fault: str) -> list[Check]:
     x, residual, bias = normal(0, ROWS, COLUMNS), normal(1, ROWS, COLUMNS), normal(2, COLUMNS)
     out = bench.empty((ROWS, COLUMNS), name="out")

@@ -16,7 +16,7 @@ from lowgraph.ops import (
     RmsNorm,
     Ssd,
 )
-from lowgraph.ops.ssd import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.ops.ssd_tensors import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
 from tests.check.bugs.bench import Array, Bench, Check
 from tests.check.bugs.registry import close, scenario
 from tests.ops import twins_mamba as twins

@@ -69,6 +69,18 @@ def adamw(bench: Bench, fault: str) -> list[Check]:
 
 
 @scenario
+def sgd(bench: Bench, fault: str) -> list[Check]:
+    n = 1157
+    param, grad = normal(0, n), normal(1, n)
+    device_param, block = bench.put(param, "param"), _control(bench)
+    stats = bench.put(stats_bytes(new_stats()), "stats")
+    kernel = bench.kernel("sgd.cu", "sgd")
+    kernel(bench.stream, ceil_div(n, 1024), 128, device_param, 0, bench.put(grad, "grad"), stats,
+           block, 0.0, 0, n)  # fmt: skip
+    return close(bench, param=(device_param, param - 1e-4 * grad.astype(np.float64)))
+
+
+@scenario
 def grad_norm(bench: Bench, fault: str) -> list[Check]:
     """Three blocks. Fault: the totals are not set to zero before the first step."""
     n, blocks = 20_001, 3

@@ -27,6 +27,17 @@ _REUSED = "every pass overwrites the tile that slower warps still read."
 
 SHARED = (
     Bug(
+        name="relu_backward_no_barrier",
+        file="relu.cu", kernel="bias_relu_backward", kind="shared-race",
+        scenario="relu_backward",
+        old="    sums[lane][quad] = sum;\n    __syncthreads();\n",
+        new="    sums[lane][quad] = sum;\n",
+        at=("sums[lane][quad] = sum;",
+            "for (int l = 1; l < ROW_STRIDE; l++) sum = add_quad(sum, sums[l][quad]);"),
+        why="The first lane of a column adds the sums of the others with no barrier after their"
+            " writes.",
+    ),
+    Bug(
         name="layernorm_forward_no_barrier",
         file="layernorm.cu", kernel="layernorm_forward", kind="shared-race",
         scenario="layernorm_forward",

@@ -126,6 +126,26 @@ extern "C" __global__ void tile_clean(float* y, const float* x, int n) {
     __syncthreads();
     y[i] = tile[i][31 - i];
 }
+// One instruction reads the tile, then x: of what is kept about the one nothing is left for the other.
+// x is pinned here, and in the next kernel nobody has written it.
+extern "C" __global__ void tile_then_pinned_clean(float* y, const float* x, int n) {
+    __shared__ float tile[32];
+    int i = threadIdx.x;
+    tile[i] = 1.0f;
+    const float* from = tile;
+    float sum = 0.0f;
+    for (int pass = 0; pass < n / 16; ++pass, from = x) sum += from[i];
+    y[i] = sum;
+}
+extern "C" __global__ void tile_then_unwritten(float* y, const float* x, int n) {
+    __shared__ float tile[32];
+    int i = threadIdx.x;
+    tile[i] = 1.0f;
+    const float* from = tile;
+    float sum = 0.0f;
+    for (int pass = 0; pass < n / 16; ++pass, from = x) sum += from[i];  // BUG uninitialised-read blank
+    y[i] = sum;
+}
 // 124 bytes of dynamic shared memory.
 extern "C" __global__ void scratch(float* y, const float* x, int n) {
     extern __shared__ float words[];

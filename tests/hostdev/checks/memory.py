@@ -11,6 +11,7 @@ import numpy as np
 from lowgraph import Library, PersistentPool, open_device
 from lowgraph.driver import memory
 from lowgraph.driver import stream as streams
+from lowgraph.hostdev.check import RESTING_BLOCKS
 from lowgraph.memory import Slice, download, upload
 
 HERE = Path(__file__).parent
@@ -38,6 +39,8 @@ class Cases:
             "host_read": self.host_read,
             "host_write": self.host_write,
             "pinned_clean": self.pinned,
+            "tile_then_pinned_clean": self.pinned,
+            "tile_then_unwritten": lambda name: self.launch(name, x=self.pool.take("blank", (N,))),
             "scratch": lambda name: self.launch(name, shared=124),
             "scratch_unwritten": lambda name: self.launch(name, grid=2, shared=128),
         }
@@ -78,6 +81,8 @@ class Cases:
         first, y = self.ones("first"), self.ones("y")
         address = first.address
         self.pool.give_back(first)
+        for _ in range(RESTING_BLOCKS):  # until then its block is nobody's
+            self.pool.give_back(self.ones("another"))
         again = self.pool.take("again", (N,))
         assert again.address == address
         self.launch(name, y=y, x=again)

@@ -21,6 +21,15 @@ extern "C" __global__ void functions_double(double* y, const double* x, const do
     common_functions(y, x, z, n);
 }
 
+// Four ways to say it. y: [4, n], x: [n].
+extern "C" __global__ void log_gamma(double* y, const double* x, int n) {
+    INDEX;
+    y[i] = lgamma(x[i]);
+    y[n + i] = lgamma((float)x[i]);
+    y[2 * n + i] = lgammaf((float)x[i]);
+    y[3 * n + i] = ::lgamma(x[i]);
+}
+
 // What only CUDA has. y: [18, n] of doubles; x positive, z of both signs, u in (0, 1).
 extern "C" __global__ void cuda_functions(double* y, const double* x, const double* z, const double* u, int n) {
     INDEX;

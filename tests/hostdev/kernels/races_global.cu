@@ -167,6 +167,20 @@ extern "C" __global__ void in_place_clean(float* y) {
     if (threadIdx.x == 0) y[blockIdx.x] = other + 1.0f;
 }
 
+// One instruction writes a block's own tile, then global memory, where the blocks meet.
+extern "C" __global__ void tile_then_global_racy(float* y, const float* x) {
+    __shared__ float tile[64];
+    float* to = tile;
+    for (unsigned pass = 3; pass < gridDim.x; pass++, to = y)
+        to[threadIdx.x] = x[blockIdx.x];  // tile_then_global 1 // tile_then_global 2
+}
+extern "C" __global__ void tile_then_global_clean(float* y, const float* x) {
+    __shared__ float tile[64];
+    float* to = tile;
+    for (unsigned pass = 3; pass < gridDim.x; pass++, to = y + 64 * blockIdx.x)
+        to[threadIdx.x] = x[blockIdx.x];
+}
+
 // Right unless y is x: then a block may read what another one has already overwritten.
 extern "C" __global__ void smooth(float* __restrict__ y, const float* __restrict__ x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

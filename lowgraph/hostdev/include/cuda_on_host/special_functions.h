@@ -41,6 +41,17 @@ static inline float lowgraph_rhypotf(float x, float y) {
 static inline double fdivide(double x, double y) { return x / y; }
 static inline float fdividef(float x, float y) { return x / y; }
 
+// In place of the C library's own, by name: those write its variable signgam, and blocks of a launch
+// that run on two threads would do so at once.
+extern "C" __attribute__((visibility("hidden"))) double lgamma(double x) noexcept {
+    int sign;
+    return lgamma_r(x, &sign);
+}
+extern "C" __attribute__((visibility("hidden"))) float lgammaf(float x) noexcept {
+    int sign;
+    return lgammaf_r(x, &sign);
+}
+
 // ---- lengths of vectors ----
 static inline double norm3d(double a, double b, double c) { return hypot(hypot(a, b), c); }
 static inline double norm4d(double a, double b, double c, double d) {
