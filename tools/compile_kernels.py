@@ -29,6 +29,11 @@ DEFINES = {
         {"TILE_M": rows, "TILE_N": columns}
         for rows, columns in (("128", "64"), ("64", "64"), ("32", "64"), ("32", "32"))
     ],
+    **{
+        f"{name}.cu": [{"SQUARE_TF32": rounds} for rounds in ("0", "1")]
+        for name in ("ssd_short", "ssd_short_backward")
+    },
+    "gated_loop.cu": [{"LOOP_TF32": rounds} for rounds in ("0", "1")],
     "conv1d.cu": [{"CONV_WIDTH": width} for width in ("1", "4", "8")],
     "gemm.cu": [
         *({**kind, "out_t": "float"} for kind in _TYPES),

@@ -42,11 +42,6 @@ __device__ __forceinline__ void store_quad(float* p, float4 q, int valid)
     if (valid > 3) p[3] = q.w;
 }
 
-__device__ __forceinline__ void store_whole_quad(float* p, float4 q)
-{
-    *reinterpret_cast<float4*>(p) = q;
-}
-
 // load_quad where WHOLE says beforehand that four exist and the address allows one access: loads
 // with a branch around each of them wait for one another, those of a loop without one do not.
 template <bool WHOLE, typename T>
@@ -54,6 +49,11 @@ __device__ __forceinline__ float4 load_quad_of(const T* p, int valid)
 {
     if (!WHOLE) return load_quad(p, valid);
     return load_quad(static_cast<const T*>(__builtin_assume_aligned(p, 4 * sizeof(T))), 4);
+}
+
+__device__ __forceinline__ void store_whole_quad(float* p, float4 q)
+{
+    *reinterpret_cast<float4*>(p) = q;
 }
 
 __device__ __forceinline__ float4 same_quad(float value)

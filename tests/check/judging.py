@@ -88,18 +88,22 @@ def judge_all(names: Iterable[str]) -> dict[str, Verdict]:
 
 
 def _group(waiting: Sequence[str]) -> list[str]:
-    """The first name, with others that share its process: at most one a kernel.
+    """The first name, with others that share its process: at most one a kernel and a scenario.
 
-    A finding in a header tells its bug by the kernel alone.
+    A finding in a header tells its bug by the kernel alone, and a bug's wrong results make findings
+    in the kernels that follow in its scenario.
     """
-    group: dict[str, str] = {}
+    group: list[str] = []
+    taken: set[str] = set()
     for name in waiting:
         bug = BY_NAME[name]
-        if not bug.is_alone or not group:
-            group.setdefault(bug.kernel, name)
+        own = {f"kernel {bug.kernel}", f"scenario {bug.scenario}"}
+        if (not bug.is_alone or not group) and not own & taken:
+            group.append(name)
+            taken |= own
         if bug.is_alone and name == waiting[0]:
             break
-    return list(group.values())
+    return group
 
 
 def judge(bug: Bug, findings: Sequence[Finding], result: str) -> Verdict:

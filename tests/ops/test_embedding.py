@@ -18,16 +18,12 @@ from tests.ops.compare import (
 from tests.support.rig import Rig
 
 # batch, length, channels, vocabulary
-# (4, 257, ...): a list of some 400 places, which eight threads share. The last one is a vocabulary
-# of which almost no token occurs.
+# The last two: a list of some 400 places, which eight threads share; a vocabulary of which almost
+# no token occurs.
 SIZES = [
-    (1, 1, 1, 1),
-    (3, 31, 33, 7),
-    (2, 33, 64, 256),
-    (5, 9, 257, 31),
-    (4, 257, 36, 50),
+    (1, 1, 1, 1), (3, 31, 33, 7), (2, 33, 64, 256), (5, 9, 257, 31), (4, 257, 36, 50),
     (2, 31, 5, 50304),
-]
+]  # fmt: skip
 
 
 def make_tokens(seed: int, batch: int, length: int, vocabulary: int) -> Array:

@@ -14,6 +14,7 @@ from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.ops.grad_norm import new_stats, stats_bytes
 from lowgraph.ops.random_state import Draws
 from lowgraph.ops.ssd_tensors import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.precision import Precision
 from tests.support.rig import Rig
 
 B, T, C, V, HEADS = 2, 5, 8, 7, 2
@@ -163,6 +164,8 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
     rms, update, gates = ops.RmsNorm(lib), ops.GatedUpdate(lib), f(ROWS, 2 * C)
     partial, flat = f(64, 5, C), f(40)
+    loop, turned = ops.GatedLoop(lib, 8, Precision.FP32), f(2, 16, 8)
+    loop_gates, loop_bias, loop_weight = f(1, 16, 16), f(8), f(16, 8)
     steps, head, big = (f(B, T, HEADS), f(HEADS), f(B, T, HEADS, C))
     inputs = SsdInputs(big, steps, head, head, f(B, T, 3), f(B, T, 3), head)
     grads = SsdInputs(*(f(*rig.get(buffer).shape) for buffer in inputs))
@@ -189,6 +192,18 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "update backward": (lambda: update.backward(s, gates, x, ROWS, C), 1),
         "update bias_backward": (
             lambda: update.bias_backward(s, weight, weight, partial, gates, ROWS, C),
+            2,
+        ),
+        "loop forward": (
+            lambda: loop.forward(
+                s, turned, loop_gates, turned, turned, loop_weight, loop_bias, loop_bias, 16, 1
+            ),
+            1,
+        ),
+        "loop backward": (
+            lambda: loop.backward(
+                s, turned, loop_gates, loop_bias, loop_bias, partial, loop_weight, 16, 1
+            ),
             2,
         ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
@@ -275,6 +290,6 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
     words |= {"GradientNorm": "gradient norm"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
-    words |= {"RmsNorm": "rms", "GatedUpdate": "update"}
+    words |= {"RmsNorm": "rms", "GatedUpdate": "update", "GatedLoop": "loop forward"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers
         assert words.get(name, name.lower()) in tested, name

@@ -14,6 +14,7 @@ import numpy as np
 from lowgraph.driver import Device
 from lowgraph.models import CharLMConfig
 from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
+from lowgraph.models.mlp import MlpConfig
 from lowgraph.models.registry import find_model
 from lowgraph.train.checkpoint import Checkpoint, Cursor
 from lowgraph.train.config import TrainConfig
@@ -33,12 +34,14 @@ MICRO = {
     "charlm": SHAPE,
     "mamba2": Mamba2Config(features=3, width=8, context=7, head_size=8, state=4, conv=3, loops=2),
     "mamba2-lm": Mamba2LMConfig(width=8, context=16, layers=2, head_size=8, state=4),
+    "mlp": MlpConfig(features=3, width=8, layers=2, classes=3),
 }
 
 
 def micro_file(model: str, folder: Path) -> Path:
     """A file to train MICRO[model] on."""
-    return _micro_text(folder) if find_model(model).data == "text" else _micro_series(folder)
+    makers = {"text": _micro_text, "series": _micro_series, "classes": _micro_classes}
+    return makers[find_model(model).data](folder)
 
 
 def micro_corpus(folder: Path) -> Corpus:
@@ -50,6 +53,15 @@ def _micro_series(folder: Path) -> Path:
     """300 rows of three features; the label is the sign of what two of them sum up to in time."""
     table = np.random.default_rng(0).normal(size=(300, 4))
     table[:, 3] = np.cumsum(table[:, 0]) + np.cumsum(table[:, 1]) > 0
+    path = folder / "micro.npy"
+    np.save(path, table)
+    return path
+
+
+def _micro_classes(folder: Path) -> Path:
+    """300 rows of three features; the class is the place of the largest."""
+    table = np.random.default_rng(0).normal(size=(300, 4))
+    table[:, 3] = table[:, :3].argmax(axis=1)
     path = folder / "micro.npy"
     np.save(path, table)
     return path

@@ -68,8 +68,9 @@ BOUNDS = (
         file="bias.cu", kernel="column_sum_partial", kind=_KIND, scenario="column_sum",
         old="long long last = first + chunk_rows < rows ? first + chunk_rows : rows;",
         new="long long last = first + chunk_rows;",
-        at=("sum = add_quad(sum, load_quad(dy + row * C + c, valid));",),
-        through=("load_quad",),
+        through=("sum_rows", "load_quad", "load_quad_of"),
+        at=("float4 sum = whole ? sum_rows<true>(dy + c, first, last, C, valid)",
+            ": sum_rows<false>(dy + c, first, last, C, valid);"),
         why="The last chunk has fewer rows than the others, and its block reads rows that are not"
             " there.",
     ),

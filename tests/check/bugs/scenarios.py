@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from tests.check.bugs import (  # noqa: F401  each enters its scenarios
+    scenarios_batches,
     scenarios_elements,
     scenarios_layers,
     scenarios_mamba,
+    scenarios_mma,
     scenarios_nodes,
     scenarios_own,
     scenarios_products,
+    scenarios_ssd_short,
     scenarios_state,
 )
 from tests.check.bugs.registry import SCENARIOS
