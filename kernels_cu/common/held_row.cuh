@@ -69,20 +69,3 @@ __device__ __forceinline__ void store_held(T* row, const float4 (&q)[N], const R
         }
     }
 }
-
-// Sums of two numbers over the lanes of a row, after one barrier that all threads of the block come
-// to; in lane order, the same bits in all lanes.
-__device__ __forceinline__ float2 row_sums(
-    float4 (&shared)[BLOCK_ROWS][ROW_LANES / 2], const RowLane& me, float first, float second)
-{
-    float2* own = reinterpret_cast<float2*>(shared[me.slot]) + me.lane;
-    *own = make_float2(first, second);
-    __syncthreads();
-    float2 sum = make_float2(0.0f, 0.0f);
-    UNROLL for (int l = 0; l < ROW_LANES / 2; l++) {
-        float4 pair = shared[me.slot][l];
-        sum.x = sum.x + pair.x + pair.z;
-        sum.y = sum.y + pair.y + pair.w;
-    }
-    return sum;
-}

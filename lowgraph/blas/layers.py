@@ -60,10 +60,22 @@ class Layers:
                 text = f"dx {first.value}, dweight {weight.value}"
             return LayerPlan(tuple(steps), "; ".join([text, *maker.texts]), made.pop_all())
 
-    def run(self, plan: LayerPlan, stream: int, workspace: Slice, *tensors: Any) -> None:
-        """Enqueue a call on `stream`."""
-        for step in plan.steps:
+    def run(
+        self,
+        plan: LayerPlan,
+        stream: int,
+        workspace: Slice,
+        *tensors: Any,
+        side: tuple[int, Slice] | None = None,
+    ) -> None:
+        """Enqueue a call on `stream`; of two steps the second on the side stream, if there is one.
+
+        side: stream and workspace.
+        """
+        *first, last = plan.steps
+        for step in first:
             step(stream, workspace, tensors)
+        last(*(side if side is not None and first else (stream, workspace)), tensors)
 
     def describe(self, plan: LayerPlan) -> str:
         """Its routes, and how its products are run."""

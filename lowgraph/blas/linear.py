@@ -85,10 +85,16 @@ class LinearCalls:
         x: Slice,
         weight: Slice,
         precision: Precision = Precision.FP32,
+        *,
+        side: int | None = None,
     ) -> None:
-        """dx = dy weight, dweight = dy^T x, and dbias, the sums of dy's columns, unless None."""
+        """dx = dy weight, dweight = dy^T x, and dbias, the sums of dy's columns, unless None.
+
+        side: a stream for dweight and dbias, where another launch computes them than dx; what they
+        read comes before its next work, and the caller joins it.
+        """
         tensors = dx, dweight, dbias, dy, x, weight
-        self._linear(Form.BACKWARD, stream, precision, (x, weight), *tensors)
+        self._linear(Form.BACKWARD, stream, precision, (x, weight), *tensors, side=side)
 
     def linear_gelu_backward(
         self,
@@ -101,6 +107,8 @@ class LinearCalls:
         weight: Slice,
         hidden: Slice,
         precision: Precision = Precision.FP32,
+        *,
+        side: int | None = None,
     ) -> None:
         """As `linear_backward` of the layer after a GELU: its input is active = gelu(hidden).
 
@@ -108,7 +116,8 @@ class LinearCalls:
         of the layer before left it.
         """
         tensors = dhidden, dweight, dbias, dy, active, weight, hidden
-        self._linear(Form.BACKWARD_GELU, stream, precision, (active, weight), *tensors)
+        sizes = active, weight
+        self._linear(Form.BACKWARD_GELU, stream, precision, sizes, *tensors, side=side)
 
     def _linear(
         self,
@@ -117,6 +126,7 @@ class LinearCalls:
         precision: Precision,
         sizes: tuple[Slice, Slice],
         *tensors: Slice | None,
+        side: int | None = None,
     ) -> None:
         x, weight = sizes
         if len(x.shape) != 2 or len(weight.shape) != 2:
@@ -126,8 +136,10 @@ class LinearCalls:
             )
         layer = Layer(form, *x.shape, weight.shape[0], precision, None not in tensors)
         check_tensors(layer, tensors)
-        self._call(layer, stream, tensors)
+        self._call(layer, stream, tensors, side)
 
-    def _call(self, key: Any, stream: int, tensors: tuple[Any, ...]) -> None:
+    def _call(
+        self, key: Any, stream: int, tensors: tuple[Any, ...], side: int | None = None
+    ) -> None:
         """Run what a key names; Blas has it."""
         raise NotImplementedError

@@ -14,6 +14,7 @@ from lowgraph.blas.layers import Layers
 from lowgraph.blas.linear import LinearCalls
 from lowgraph.blas.operands import check_operands
 from lowgraph.blas.routes import Chooser, choose
+from lowgraph.blas.sides import SideStreams
 from lowgraph.blas.workspace import Workspaces, workspace_bytes
 from lowgraph.errors import CaptureRefused, ConfigError, LibraryNotReady
 from lowgraph.kernels import Library
@@ -38,7 +39,8 @@ class Blas(LinearCalls):
     (LibraryNotReady), for cuBLAS would allocate there, or take another algorithm than it was seen
     with. So it is with a layer.
 
-    Attributes: backend ("cublas" or "kernel"), stream (that it was made for), workspaces.
+    Attributes: backend ("cublas" or "kernel"), stream (that it was made for), workspaces, sides
+    (streams beside that one, which are closed with it).
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Blas(LinearCalls):
         self._pool = pool
         advised = workspace_bytes(device.compute_capability)
         self.workspaces = Workspaces(pool, advised if workspace is None else workspace)
+        self.sides = SideStreams()
         self._plans: dict[Product | Layer, Any] = {}
         self._closed = False
         self.workspaces.make(stream)
@@ -162,37 +165,56 @@ class Blas(LinearCalls):
             return
         _refuse_in_window("blas.close was called", "close it after the step")
         self.workspaces.close()
+        self.sides.close()
         self._closed = True
         self._drop_plans()
         self._backend.close()
 
     # ---- inside ----
 
-    def _call(self, key: Product | Layer, stream: int, tensors: tuple[Any, ...]) -> None:
+    def _call(
+        self,
+        key: Product | Layer,
+        stream: int,
+        tensors: tuple[Any, ...],
+        side: int | None = None,
+    ) -> None:
         recorder = open_window.recorder()
         if recorder is not None:
             recorder.sized("product", key.as_call(), key)
         plan = self._plans.get(key)
-        workspace = self.workspaces.get(stream)
-        if plan is not None and workspace is not None:
-            self._runner(key).run(plan, stream, workspace, *tensors)
+        streams = (stream,) if side is None else (stream, side)
+        if plan is not None and None not in map(self.workspaces.get, streams):
+            self._run(key, plan, streams, tensors)
         else:
-            self._first(key.plain().check(), stream, tensors)
+            self._first(key.plain().check(), streams, tensors)
 
-    def _first(self, key: Product | Layer, stream: int, tensors: tuple[Any, ...]) -> None:
-        """The first call of its shape, or on its stream."""
+    def _run(
+        self, key: Product | Layer, plan: Any, streams: tuple[int, ...], tensors: tuple[Any, ...]
+    ) -> None:
+        main, *side = ((stream, self.workspaces.make(stream)) for stream in streams)
+        if side:
+            self._layers.run(plan, *main, *tensors, side=side[0])
+        else:
+            self._runner(key).run(plan, *main, *tensors)
+
+    def _first(
+        self, key: Product | Layer, streams: tuple[int, ...], tensors: tuple[Any, ...]
+    ) -> None:
+        """The first call of its shape, or on its streams."""
         self._refuse_closed()
         window = open_window.mine()
         if window is not None:
-            raise self._not_ready(key, stream, window.label)
-        workspace = self.workspaces.make(stream)
+            bare = [stream for stream in streams if self.workspaces.get(stream) is None]
+            raise self._not_ready(key, (bare or streams)[0], window.label)
+        rooms = [self.workspaces.make(stream) for stream in streams]
         runner, plan = self._runner(key), self._plans.get(key)
         if plan is not None:
-            runner.run(plan, stream, workspace, *tensors)
+            self._run(key, plan, streams, tensors)
             return
-        plan = runner.plan(key, workspace.nbytes)
+        plan = runner.plan(key, rooms[0].nbytes)
         try:
-            runner.run(plan, stream, workspace, *tensors)
+            self._run(key, plan, streams, tensors)
         except BaseException:
             runner.drop(plan)
             raise

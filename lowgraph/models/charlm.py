@@ -19,6 +19,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.branches import Branches, branch_count
 from lowgraph.models.layers import Attended, Layers, Normed
 from lowgraph.models.linear import Flow
 from lowgraph.models.model import Model
@@ -57,7 +58,8 @@ class CharLM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
     config: its shape. precision: of its products; with BF16 it has a `shadow`. arenas: parameters
-    and gradients to use instead of its own (`Model`).
+    and gradients to use instead of its own (`Model`). branches: side streams of its backward pass
+    (`branches.py`), None for what suits its width.
     """
 
     def __init__(
@@ -70,12 +72,16 @@ class CharLM(Model):
         stream: int,
         precision: Precision = Precision.FP32,
         arenas: tuple[Arena, Arena] | None = None,
+        branches: int | None = None,
     ) -> None:
         cast = ops.Cast(library) if precision is Precision.BF16 else None
         specs, decayed = parameter_specs(config), decayed_count(config)
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
+        self.branches = branch_count(branches, config.width, precision)
+        self._blas = blas
+        blas.sides.make(self.branches)
         self._blocks = tuple(f"b.{layer}" for layer in range(config.layers))
         norms = [f"{name}.{norm}" for name in self._blocks for norm in ("l1", "l2")] + [_LAST_NORM]
         own = self.parameters, self.gradients, self.shadow
@@ -111,19 +117,28 @@ class CharLM(Model):
     def backward(self, stream: int, trace: Trace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
         layers, rows = self._layers, trace.logits.shape[0]
+        branches = Branches(self._blas, stream, self.branches, layers.drop)
         with stage("backward"):
+            with stage("embedding"):
+                places = layers.token_places(branches.fork(), trace.tokens)
+                branches.mark()
             with stage("head"):
-                dnormed = layers.linear_backward(stream, "hd", trace.logits, trace.norm.y)
+                read = trace.logits, trace.norm.y
+                dnormed = layers.linear_backward(stream, "hd", *read, branches.fork())
                 sums = layers.norm_sums(rows)
                 dx = layers.norm_backward(stream, _LAST_NORM, sums, dnormed, trace.norm)
-                layers.drop(trace.logits, *trace.norm, dnormed)
+                layers.drop(*trace.norm[1:], dnormed)
+                branches.drop(*read)
             for name, block in zip(reversed(self._blocks), reversed(trace.blocks), strict=True):
-                self._mlp_backward(stream, name, sums, dx, block)
-                self._attention_backward(stream, name, sums, dx, block)
+                dx = self._mlp_backward(stream, name, sums, dx, block, branches)
+                dx = self._attention_backward(stream, name, sums, dx, block, branches)
             with stage("embedding"):
-                layers.embed_backward(stream, dx.exact, trace.tokens)
-            layers.norm_gradients(stream, sums, rows)
-            layers.drop(*dx.pieces, sums)
+                layers.norm_gradients(branches.fork(), sums, rows)
+                branches.wait_for_mark()
+                layers.embed_backward(stream, dx.exact, places, trace.tokens)
+            layers.drop(*places)
+            branches.drop(*dx.pieces, sums)
+            branches.join()
 
     def _block_forward(
         self, stream: int, name: str, norm1: Normed, following: str
@@ -140,28 +155,53 @@ class CharLM(Model):
         return BlockTrace(norm1, attended, norm2, hidden, active), normed
 
     def _mlp_backward(
-        self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace
-    ) -> None:
-        """Turn dx, the gradient of the block's output, into that of its middle, in place."""
+        self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace, branches: Branches
+    ) -> Flow:
+        """Turn dx, the gradient of the block's output, into that of its middle."""
         layers, norm2 = self._layers, saved.norm2
         with stage("mlp"):
+            dy, active = dx.operand, saved.active
             dhidden = layers.linear_gelu_backward(
-                stream, f"{name}.f2", dx.operand, saved.active, saved.hidden
+                stream, f"{name}.f2", dy, active, saved.hidden, branches.fork()
             )
-            layers.drop(saved.active, saved.hidden)
-            dnormed = layers.linear_backward(stream, f"{name}.f1", dhidden, norm2.y)
-            layers.norm_backward(stream, f"{name}.l2", sums, dnormed, norm2, dx)
-            layers.drop(dhidden, dnormed, *norm2)
+            layers.drop(saved.hidden)
+            branches.drop(active)
+            dnormed = layers.linear_backward(
+                stream, f"{name}.f1", dhidden, norm2.y, branches.fork()
+            )
+            branches.drop(dhidden, norm2.y)
+            return self._join(stream, f"{name}.l2", sums, dnormed, norm2, dx, branches)
 
     def _attention_backward(
-        self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace
-    ) -> None:
+        self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace, branches: Branches
+    ) -> Flow:
         """Turn dx, the gradient of the stream after attention, into that of the block's input."""
         layers, norm1 = self._layers, saved.norm1
         with stage("attention"):
-            dmixed = layers.linear_backward(stream, f"{name}.o", dx.operand, saved.attended.y)
+            mixed = saved.attended.y
+            dmixed = layers.linear_backward(stream, f"{name}.o", dx.operand, mixed, branches.fork())
             dqkv = layers.attend_backward(stream, name, dmixed, saved.attended)
-            layers.drop(dmixed, *saved.attended)
-            dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, norm1.y)
-            layers.norm_backward(stream, f"{name}.l1", sums, dnormed, norm1, dx)
-            layers.drop(dqkv, dnormed, *norm1)
+            layers.drop(dmixed, *saved.attended[1:])
+            branches.drop(mixed)
+            dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, norm1.y, branches.fork())
+            branches.drop(dqkv, norm1.y)
+            return self._join(stream, f"{name}.l1", sums, dnormed, norm1, dx, branches)
+
+    def _join(
+        self,
+        stream: int,
+        norm: str,
+        sums: Slice,
+        dnormed: Slice,
+        saved: Normed,
+        dx: Flow,
+        branches: Branches,
+    ) -> Flow:
+        """dx with what comes through a norm added: the gradient of what it normed."""
+        layers = self._layers
+        if self.branches:
+            branches.drop(dx.operand)
+            dx = layers.renewed(norm, dx)
+        layers.norm_backward(stream, norm, sums, dnormed, saved, dx)
+        layers.drop(dnormed, *saved[1:])
+        return dx

@@ -28,7 +28,7 @@ from lowgraph.models.presets import CharLMConfig
 from lowgraph.models.token_layers import TokenLayers
 from lowgraph.precision import Precision
 
-__all__ = ["Attended", "Layers", "Normed"]
+__all__ = ["Attended", "Layers", "Normed", "TokenPlaces"]
 
 _PARTS = "weight", "bias"
 
@@ -40,6 +40,13 @@ class Normed(NamedTuple):
     x: Slice
     mean: Slice
     rstd: Slice
+
+
+class TokenPlaces(NamedTuple):
+    """The places of all tokens, in order, and where each token's begin (`ops.Embedding`)."""
+
+    places: Slice
+    begin: Slice
 
 
 class Attended(NamedTuple):
@@ -95,16 +102,21 @@ class Layers(TokenLayers):
         )  # fmt: skip
         return out
 
-    def embed_backward(self, stream: int, dx: Slice, tokens: Slice) -> None:
-        """Gradients of both tables from dx [rows, d]; rows of tokens that do not occur are zero."""
+    def token_places(self, stream: int, tokens: Slice) -> TokenPlaces:
+        """Where each token occurs in tokens [B, T]: what `embed_backward` sums over."""
         batch, length = tokens.shape
-        places = self._pool.take("places", self._embedding.places_shape(batch, length), np.int32)
-        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
-        tables = self._gradients["e.weight"], self._gradients["p.weight"]
-        self._embedding.backward(
-            stream, *tables, places, begin, dx, tokens, batch, length, self._config.width
+        found = TokenPlaces(
+            self._pool.take("places", self._embedding.places_shape(batch, length), np.int32),
+            self._pool.take("begin", self._embedding.begin_shape(), np.int32),
         )
-        self.drop(places, begin)
+        self._embedding.list_places(stream, *found, tokens, batch * length)
+        return found
+
+    def embed_backward(self, stream: int, dx: Slice, places: TokenPlaces, tokens: Slice) -> None:
+        """Gradients of both tables from dx [rows, d]; rows of tokens that do not occur are zero."""
+        tables = self._gradients["e.weight"], self._gradients["p.weight"]
+        sizes = *tokens.shape, self._config.width
+        self._embedding.sum_places(stream, *tables, *places, dx, *sizes)
 
     # ---- layer norm ----
 
@@ -117,6 +129,10 @@ class Layers(TokenLayers):
             *self._both(self._parameters, norm), *y.shape,
         )  # fmt: skip
         return out
+
+    def renewed(self, name: str, flow: Flow) -> Flow:
+        """The flow with an operand of its own, to be written: the old one is still being read."""
+        return Flow(flow.exact, self._take_operand(f"{name}.dx as operand", *flow.exact.shape))
 
     def norm_sums(self, rows: int) -> Slice:
         """The workspace of a backward pass: [chunks of rows, channels of all norms' parameters]."""
@@ -163,13 +179,23 @@ class Layers(TokenLayers):
         return hidden, active
 
     def linear_gelu_backward(
-        self, stream: int, name: str, dy: Slice, active: Slice, hidden: Slice
+        self,
+        stream: int,
+        name: str,
+        dy: Slice,
+        active: Slice,
+        hidden: Slice,
+        side: int | None = None,
     ) -> Slice:
-        """Gradient of hidden, a new slice, where the layer's input is active = gelu(hidden)."""
+        """Gradient of hidden, a new slice, where the layer's input is active = gelu(hidden).
+
+        side: as of `linear_backward`.
+        """
         dhidden = self._take_operand(f"{name}.dhidden", *hidden.shape)
         weight, gradients = self._weights[f"{name}.weight"], self._both(self._gradients, name)
         read = dy, active, weight, hidden
-        self._blas.linear_gelu_backward(stream, dhidden, *gradients, *read, self._precision)
+        precision = self._precision
+        self._blas.linear_gelu_backward(stream, dhidden, *gradients, *read, precision, side=side)
         return dhidden
 
     # ---- attention ----

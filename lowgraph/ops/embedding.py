@@ -77,17 +77,44 @@ class Embedding:
         accumulate adds to dtoken and dposition instead.
         """
         check_sizes("Embedding", batch=batch, length=length, channels=channels)
-        count, vocabulary = batch * length, self.vocabulary
         if channels == 0:
             return
-        self._places(stream, vocabulary, 128, places, begin, tokens, count, vocabulary)
-        positions = 0 if dposition is None else length
+        self.list_places(stream, places, begin, tokens, batch * length)
+        sizes = batch, length, channels
+        self.sum_places(stream, dtoken, dposition, places, begin, dx, *sizes, accumulate=accumulate)
+
+    def list_places(
+        self, stream: Stream, places: Pointer, begin: Pointer, tokens: Pointer, count: int
+    ) -> None:
+        """Overwrite places and begin: the first launch of `backward`, which needs no gradient."""
+        check_sizes("Embedding", count=count)
+        lists, vocabulary = (places, begin), self.vocabulary
+        self._places(stream, vocabulary, 128, *lists, tokens, count, vocabulary)
+
+    def sum_places(
+        self,
+        stream: Stream,
+        dtoken: Pointer,
+        dposition: Pointer | None,
+        places: Pointer,
+        begin: Pointer,
+        dx: Pointer,
+        batch: int,
+        length: int,
+        channels: int,
+        *,
+        accumulate: bool = False,
+    ) -> None:
+        """Overwrite the gradients from listed places: the second launch of `backward`."""
+        check_sizes("Embedding", batch=batch, length=length, channels=channels)
+        vocabulary, positions = self.vocabulary, 0 if dposition is None else length
         lists = vocabulary + positions
-        groups = _groups(lists * quads(channels), count)
+        groups = _groups(lists * quads(channels), batch * length)
         grid = (ceil_div(lists, _SLOTS // groups), ceil_div(channels, 32))
         into = dtoken, 0 if dposition is None else dposition
-        sizes = vocabulary, batch, positions, channels, groups, accumulate
-        self._backward(stream, grid, 256, *into, dx, places, begin, *sizes)
+        if channels:
+            sizes = vocabulary, batch, positions, channels, groups, accumulate
+            self._backward(stream, grid, 256, *into, dx, places, begin, *sizes)
 
 
 def _groups(sums: int, rows: int) -> int:

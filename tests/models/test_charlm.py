@@ -97,10 +97,10 @@ def _no_attention(
 
 
 def _no_gelu_slope(
-    layers: Layers, stream: int, name: str, dy: Slice, active: Slice, hidden: Slice
+    layers: Layers, stream: int, name: str, dy: Slice, active: Slice, hidden: Slice, side: int
 ) -> Slice:
     """`linear_gelu_backward` that takes the GELU for the identity."""
-    return layers.linear_backward(stream, name, dy, active)
+    return layers.linear_backward(stream, name, dy, active, side)
 
 
 def _no_bias(layers: Layers, stream: int, name: str, x: Slice) -> Slice:

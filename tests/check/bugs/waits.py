@@ -14,9 +14,9 @@ BARRIERS = (
         old="    float m = me.columns ? mean[me.row] : 0.0f, r =",
         new="    if (me.columns == 0) return;\n"
             "    float m = me.columns ? mean[me.row] : 0.0f, r =",
-        at=("if (me.columns == 0) return;\n    float m =", "    __syncthreads();\n"
-            "    if (me.columns == 0) return;\n\n    // merge\n    float average_g"),
-        through=("row_gradients",),
+        at=("if (me.columns == 0) return;\n    float m =",
+            "*own = make_float2(first, second);\n    __syncthreads();"),
+        through=("row_gradients", "row_sums"),
         why="In the last block the threads without a row have returned before the barrier that the"
             " others of their warp wait at.",
     ),

@@ -1,0 +1,90 @@
+"""The branches of a backward pass: work that nothing waits for before its end runs beside the rest.
+
+That is the gradients of weights: a chain of gradients of activations leads through a model, and
+these hang on it. Where a layer's products are too small to fill the GPU, two at a time take little
+longer than one.
+
+What a branch reads is given back to the pool only after the join: a later launch of the main stream
+could else be handed memory that a branch still reads. So the trace of a pass lives until its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lowgraph.blas import Blas
+from lowgraph.errors import ConfigError
+from lowgraph.memory import Slice
+from lowgraph.precision import Precision
+
+__all__ = ["Branches", "branch_count"]
+
+_WIDEST = 512
+"""Channels up to which a branch pays: the products of a wider model fill the GPU by themselves."""
+
+Drop = Callable[..., None]
+"""What gives slices back."""
+
+
+def branch_count(wanted: int | None, width: int, precision: Precision) -> int:
+    """Side streams of a model's backward pass; wanted: None for what suits its width.
+
+    Raises ConfigError for a negative number, and for branches in another precision than BF16: there
+    the gradient of the stream is itself what products read, and it changes in place.
+    """
+    if wanted is None:
+        return 1 if precision is Precision.BF16 and width <= _WIDEST else 0
+    if wanted < 0 or (wanted and precision is not Precision.BF16):
+        raise ConfigError(
+            f"branches={wanted}: must be 0, or with precision bf16 the number of side streams"
+        )
+    return wanted
+
+
+class Branches:
+    """Of one backward pass. Without side streams all is done on the main one, in the same order."""
+
+    def __init__(self, blas: Blas, stream: int, count: int, drop: Drop) -> None:
+        """count: of side streams. drop: gives slices back."""
+        self._sides = blas.sides
+        self._stream = stream
+        self._count = count
+        self._drop = drop
+        self._forks = 0
+        self._held: list[Slice] = []
+
+    def fork(self) -> int:
+        """The stream for the next piece of side work, which comes behind all that was issued."""
+        if not self._count:
+            return self._stream
+        self._forks += 1
+        return self._sides.fork(self._stream, self._last)
+
+    def mark(self) -> None:
+        """Note the work forked last, for `wait_for_mark`; there is one mark a pass."""
+        if self._count:
+            self._marked = self._last
+            self._sides.mark(self._marked)
+
+    def wait_for_mark(self) -> None:
+        """Let the main stream's next work come behind what was marked."""
+        if self._count:
+            self._sides.wait_for_mark(self._stream, self._marked)
+
+    def drop(self, *pieces: Slice) -> None:
+        """Give back what side work reads, when that is done."""
+        if self._count:
+            self._held += pieces
+        else:
+            self._drop(*pieces)
+
+    def join(self) -> None:
+        """Let the main stream come behind all side work, and give back what was held."""
+        for index in range(min(self._count, self._forks)):
+            self._sides.join(self._stream, index)
+        self._drop(*self._held)
+        self._held.clear()
+
+    @property
+    def _last(self) -> int:
+        return (self._forks - 1) % self._count
