@@ -24,7 +24,7 @@ from tests.ops.compare import normal, wide
 ROWS, COLUMNS, EPSILON = 33, 37, 1e-5  # three blocks of 16 rows, the last with one
 CONV = 2, 21, 37  # three tiles of 8 time steps, the last with five
 COUNT = 1157
-SIZES = SsdSizes(2, 45, 2, 9, 7)  # two chunks, the last with 13 steps
+SIZES = SsdSizes(2, 77, 2, 9, 7)  # three chunks, the last with 13 steps
 GRADIENTS = ("dx", "draw", "ddt_bias", "da_log", "db", "dc", "dd")  # in the order of SsdInputs
 
 
