@@ -209,7 +209,52 @@ def norm(block: Block) -> Iterator[Row]:
     yield from block.rows("norm backward", backward, list(zip(places, grads, strict=True)))
 
 
-PARTS = {"conv": conv, "ssd": ssd, "norm": norm}
+def loop(block: Block) -> Iterator[Row]:
+    """The loop of refinements behind the block, whose turns share their weights."""
+    bench, width, turns = block.bench, CONFIG.width, CONFIG.loops
+    layer = watch(ops.GatedLoop(bench.library, width, block.precision), block.log)
+    (x, x_wide), (branch, branch_wide) = block.fill(ROWS, width), block.fill(ROWS, width)
+    weight, shared = block.fill(2 * width, width, scale=width**-0.5)
+    own = [block.fill(width) for _ in range(2)]
+    states, gates = bench.zeros(turns + 1, ROWS, width), bench.zeros(turns, ROWS, 2 * width)
+    dh, g = block.fill(ROWS, width)
+    sums, partial = [bench.zeros(width) for _ in range(2)], bench.zeros(*layer.partial_shape(ROWS))
+    s, biases = bench.stream, [piece for piece, _ in own]
+
+    def forward() -> None:
+        layer.forward(s, states, gates, x, branch, weight, *biases, ROWS, turns)
+
+    def backward() -> None:
+        layer.backward(s, dh, gates, *sums, partial, weight, ROWS, turns)
+
+    offsets = [offset for _, offset in own]
+    wants = [x_wide + branch_wide]
+    for _ in range(turns):
+        after, _ = twins.gated_update_forward(wants[-1], wants[-1] @ shared.T, *offsets)
+        wants.append(after)
+    yield from block.rows("loop forward", forward, [(states, np.array(wants))])
+    want = g
+    for h in reversed(wants[:-1]):
+        want = want + twins.gated_update_backward(want, h, h @ shared.T, *offsets) @ shared
+    # In place: what is timed afterwards works on its own results, as long as on any numbers.
+    yield from block.rows("loop backward", backward, [(dh, want)])
+
+
+def bias(block: Block) -> Iterator[Row]:
+    """A bias's gradient, of the model's width and of its one logit."""
+    bench = block.bench
+    for columns in (CONFIG.width, 1):
+        layer = watch(ops.Bias(bench.library), block.log)
+        (dy, g), dbias = block.fill(ROWS, columns), bench.zeros(columns)
+        partial = bench.zeros(*layer.partial_shape(ROWS, columns))
+
+        def backward() -> None:
+            layer.backward(bench.stream, dbias, partial, dy, ROWS, columns)  # noqa: B023
+
+        yield from block.rows(f"bias of {columns}", backward, [(dbias, g.sum(axis=0))])
+
+
+PARTS = {"conv": conv, "ssd": ssd, "norm": norm, "loop": loop, "bias": bias}
 
 
 def main() -> int:

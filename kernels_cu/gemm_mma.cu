@@ -43,21 +43,6 @@ __device__ __forceinline__ float4 same(float4 q)
 }
 
 // ---- forward ----
-
-// store(offset, value) of a result with rows of N. No lambda: NVRTC 13.0 takes one with an `auto`
-// parameter for a host function.
-template <class Store>
-struct StoreRows {
-    Store store;
-    int N;
-
-    template <class Made>
-    __device__ __forceinline__ void operator()(int row, int column, Made made) const
-    {
-        store((size_t)row * N + column, made);
-    }
-};
-
 // y = x weight^T, plus bias unless it is null; store(at, make(quad)) is called for each four
 // neighbours of y, `at` elements from its beginning.
 template <class Bias, class Make, class Store>
@@ -69,7 +54,10 @@ __device__ __forceinline__ void forward(
     Operand a = {x, K, (int)blockIdx.y * TILE_M, M}, b = {weight, K, (int)blockIdx.x * TILE_N, N};
     Sums sums;
     multiply_tiles<false, false>(sums, shared, a, b, 0, K, bias);
-    for_each_quad(sums, a, b, make, StoreRows<Store>{store, N});
+    typedef decltype(make(float4())) Made;  // NVRTC takes a generic lambda for a host function
+    for_each_quad(sums, a, b, make, [&](int row, int column, Made made) {
+        store((size_t)row * N + column, made);
+    });
 }
 
 // Overwrites y.

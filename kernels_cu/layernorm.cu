@@ -1,188 +1,355 @@
-// Layer normalisation over the last axis.
+// Layer normalisation over the last axis, with what makes its input: nothing, a residual connection
+// and the bias before it, or the embedding.
 //
 //   y = (x - mean) * rstd * weight + bias,  rstd = 1 / sqrt(variance + epsilon), variance over C
 //   dx = rstd * (g - average(g) - xhat * average(g * xhat)),
 //        g = dy * weight,  xhat = (x - mean) * rstd
 //   dweight[c] = sum over rows of dy * xhat,    dbias[c] = sum over rows of dy
 //
-// Shapes: y, dy, narrow [rows,C], act_t; x, dx [rows,C]; mean, rstd [rows]; weight, bias, dweight,
-// dbias [C]; partial [chunks,2,C], float32 like all that is not said to be act_t.
-// The parameter gradients take two kernels (a sum for each chunk of rows, then over the chunks in
-// order), so that no atomics are needed and the bits repeat.
+// Shapes: y, dy, narrow [rows,C], act_t; x, dx, branch, residual [rows,C]; mean, rstd [rows];
+// weight, bias, branch_bias [C], float32 like all that is not said to be act_t.
+// The parameter gradients take two steps: layernorm_backward leaves a sum for each chunk of rows,
+// and one launch of layernorm_parameters adds the chunks of all norms of a model, in order: no
+// atomics, and the bits repeat.
 
+#define ROW_LANES 16
+#define ROW_THREADS 256
 #include "common/act.cuh"        // act_t, quads
+#include "common/held_row.cuh"   // load_held, TAIL
 #include "common/row_lanes.cuh"  // row_lane
 
-__device__ __forceinline__ float square(float x)
+// Adds a quad's deviations from the pivot, and their squares.
+__device__ __forceinline__ void add_deviations(float* sum, float* squares, float4 q, float pivot)
 {
-    return x * x;
+    float x = q.x - pivot, y = q.y - pivot, z = q.z - pivot, w = q.w - pivot;
+    *sum += (x + y) + (z + w);
+    *squares = fmaf(x, x, fmaf(y, y, fmaf(z, z, fmaf(w, w, *squares))));
+}
+
+__device__ __forceinline__ float4 normed(
+    float4 q, float pivot, float mean, float rstd, float4 w, float4 b)
+{
+    return make_float4(
+        (q.x - pivot - mean) * rstd * w.x + b.x, (q.y - pivot - mean) * rstd * w.y + b.y,
+        (q.z - pivot - mean) * rstd * w.z + b.z, (q.w - pivot - mean) * rstd * w.w + b.w);
+}
+
+// The norm of a row, and the row itself, x, where `out` is not null. `held` are its first quads, the
+// filler being the pivot; x_row is where the rest is read. out is written behind the barrier: the
+// pivot is column 0, which all lanes read.
+// Mean and squares are of x minus the row's first element, the pivot: on a mean of 1000 a sum would
+// be rounded to 6e-5, which a spread of 0.05 feels in the fourth digit. As the pivot is of the row,
+// its distance from the mean is within the deviations themselves: what cancels in the variance is
+// at most C roundings, and a few of them where the pivot is not the one element far from all.
+template <int N>
+__device__ __forceinline__ void normalise(
+    act_t* y_row, float* mean, float* rstd, float* out, const float4 (&held)[N],
+    const float* x_row, const float* weight, const float* bias, const RowLane& me, int C,
+    float pivot, float epsilon)
+{
+    __shared__ float4 sums[BLOCK_ROWS][ROW_LANES / 2];
+    float4 w[N], b[N], y[N];
+    load_held(w, weight, me);
+    load_held(b, bias, me);
+
+    float sum = 0.0f, squares = 0.0f;
+    UNROLL for (int k = 0; k < N; k++) add_deviations(&sum, &squares, held[k], pivot);
+    for (TAIL(N, c, me)) {
+        float4 q = filled_quad(x_row + c, valid_columns(me, c), pivot);
+        add_deviations(&sum, &squares, q, pivot);
+    }
+    float2 both = row_sums(sums, me, sum, squares);
+    float away = both.x / C, variance = fmaxf(both.y / C - away * away, 0.0f);
+    float row_rstd = 1.0f / sqrtf(variance + epsilon);
+    if (me.columns == 0) return;
+
+    UNROLL for (int k = 0; k < N; k++) {
+        y[k] = normed(held[k], pivot, away, row_rstd, w[k], b[k]);
+    }
+    store_held(y_row, y, me);
+    if (out) store_held(out, held, me);
+    for (TAIL(N, c, me)) {
+        int valid = valid_columns(me, c);
+        float4 wc = load_quad(weight + c, valid), bc = load_quad(bias + c, valid);
+        float4 q = normed(load_quad(x_row + c, valid), pivot, away, row_rstd, wc, bc);
+        store_quad(y_row + c, q, valid);
+    }
+    if (me.lane == 0) {
+        mean[me.row] = pivot + away;
+        rstd[me.row] = row_rstd;
+    }
 }
 
 // Overwrites y, mean, rstd.
-// Launch: block 128, grid ceil(rows/16).
-// Each lane makes mean and squared deviations of its own columns, then they are merged (Chan,
-// Golub, LeVeque 1979): as exact as two passes over the row, with one barrier. All of it on x minus
-// the row's first element: on a mean of 1000 the lane means would be rounded to 6e-5, which a
-// spread of 0.05 feels in the fourth digit.
-extern "C" __global__ void __launch_bounds__(128) layernorm_forward(
+// Launch: block 256, grid ceil(rows/16).
+extern "C" __global__ void __launch_bounds__(256) layernorm_forward(
     act_t* __restrict__ y, float* __restrict__ mean, float* __restrict__ rstd,
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
     int rows, int C, float epsilon)
 {
-    __shared__ float means[BLOCK_ROWS][ROW_LANES];
-    __shared__ float spreads[BLOCK_ROWS][ROW_LANES];
     RowLane me = row_lane(rows, C);
-    const float* x_row = x + me.row * C;
+    size_t at = (size_t)me.row * C;
+    float pivot = me.columns ? x[at] : 0.0f;
+#define NORM(N) \
+    float4 held[N]; \
+    load_held(held, x + at, me, pivot); \
+    normalise(y + at, mean, rstd, nullptr, held, x + at, weight, bias, me, C, pivot, epsilon)
+    FOR_HELD(C, NORM)
+#undef NORM
+}
 
-    // own columns
-    float pivot = me.columns ? x_row[0] : 0.0f, sum = 0.0f, spread = 0.0f;
-    for (int c = first_column(me); c < me.columns; c += COLUMN_STEP) {
+// x becomes x + (y + bias); of fillers that of x stays.
+template <int N>
+__device__ __forceinline__ void join(
+    float4 (&x)[N], const float4 (&y)[N], const float4 (&bias)[N])
+{
+    UNROLL for (int k = 0; k < N; k++) x[k] = add_quad(x[k], add_quad(y[k], bias[k]));
+}
+
+// Overwrites x = residual + (branch + branch_bias), and y, mean, rstd of x: a linear layer's bias,
+// the residual connection after it and the norm after that. x may be branch.
+// Launch: block 256, grid ceil(rows/16).
+extern "C" __global__ void __launch_bounds__(256) layernorm_residual_forward(
+    float* x, act_t* __restrict__ y, float* __restrict__ mean, float* __restrict__ rstd,
+    const float* __restrict__ residual, const float* branch,
+    const float* __restrict__ branch_bias, const float* __restrict__ weight,
+    const float* __restrict__ bias, int rows, int C, float epsilon)
+{
+    RowLane me = row_lane(rows, C);
+    size_t at = (size_t)me.row * C;
+    float pivot = me.columns ? residual[at] + (branch[at] + branch_bias[0]) : 0.0f;
+    for (TAIL(C <= 2 * COLUMN_STEP ? 2 : 4, c, me)) {
         int valid = valid_columns(me, c);
-        float4 q = load_quad(x_row + c, valid);
-        sum += q.x - pivot;
-        if (valid > 1) sum += q.y - pivot;
-        if (valid > 2) sum += q.z - pivot;
-        if (valid > 3) sum += q.w - pivot;
+        float4 q = add_quad(load_quad(branch + at + c, valid), load_quad(branch_bias + c, valid));
+        store_quad(x + at + c, add_quad(load_quad(residual + at + c, valid), q), valid);
     }
-    int own = lane_count(me.lane, me.columns);
-    float own_mean = own > 0 ? sum / own : 0.0f;
-    for (int c = first_column(me); c < me.columns; c += COLUMN_STEP) {
+#define NORM(N) \
+    float4 held[N], more[N], add[N]; \
+    load_held(held, residual + at, me, pivot); \
+    load_held(more, branch + at, me); \
+    load_held(add, branch_bias, me); \
+    join(held, more, add); \
+    normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
+    FOR_HELD(C, NORM)
+#undef NORM
+}
+
+// Overwrites x[row] = token_table[tokens[row]] + position_table[row % T], and y, mean, rstd of x.
+// Shapes: tokens [rows] int32 in [0,V); token_table [V,C]; position_table [T,C].
+// Launch: block 256, grid ceil(rows/16).
+extern "C" __global__ void __launch_bounds__(256) layernorm_embedding_forward(
+    float* __restrict__ x, act_t* __restrict__ y, float* __restrict__ mean,
+    float* __restrict__ rstd, const int* __restrict__ tokens,
+    const float* __restrict__ token_table, const float* __restrict__ position_table,
+    const float* __restrict__ weight, const float* __restrict__ bias, int rows, int T, int C,
+    float epsilon)
+{
+    RowLane me = row_lane(rows, C);
+    size_t at = (size_t)me.row * C;
+    const float* token = token_table + (me.columns ? (size_t)tokens[me.row] * C : 0);
+    const float* position = position_table + (size_t)((int)me.row % T) * C;
+    float pivot = me.columns ? token[0] + position[0] : 0.0f;
+    for (TAIL(C <= 2 * COLUMN_STEP ? 2 : 4, c, me)) {
         int valid = valid_columns(me, c);
-        float4 q = load_quad(x_row + c, valid);
-        spread += square(q.x - pivot - own_mean);
-        if (valid > 1) spread += square(q.y - pivot - own_mean);
-        if (valid > 2) spread += square(q.z - pivot - own_mean);
-        if (valid > 3) spread += square(q.w - pivot - own_mean);
+        float4 q = load_quad(position + c, valid);
+        store_quad(x + at + c, add_quad(load_quad(token + c, valid), q), valid);
     }
-    means[me.slot][me.lane] = own_mean;
-    spreads[me.slot][me.lane] = spread;
-    __syncthreads();
+#define NORM(N) \
+    float4 held[N], more[N]; \
+    load_held(held, token, me, pivot); \
+    load_held(more, position, me); \
+    UNROLL for (int k = 0; k < N; k++) held[k] = add_quad(held[k], more[k]); \
+    normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
+    FOR_HELD(C, NORM)
+#undef NORM
+}
+
+// g, dy times weight, becomes dx.
+__device__ __forceinline__ float4 input_gradient(
+    float4 g, float4 q, float mean, float rstd, float average_g, float average_gx)
+{
+    return make_float4(
+        rstd * (g.x - average_g - (q.x - mean) * rstd * average_gx),
+        rstd * (g.y - average_g - (q.y - mean) * rstd * average_gx),
+        rstd * (g.z - average_g - (q.z - mean) * rstd * average_gx),
+        rstd * (g.w - average_g - (q.w - mean) * rstd * average_gx));
+}
+
+// g * (q - mean); past the end of a row g is 0, so nothing is added there.
+__device__ __forceinline__ float moment(float4 g, float4 q, float mean)
+{
+    return g.x * (q.x - mean) + g.y * (q.y - mean) + g.z * (q.z - mean) + g.w * (q.w - mean);
+}
+
+// dx of one row; all threads of the block come here together.
+template <int N>
+__device__ __forceinline__ void row_gradients(
+    float* dx, act_t* narrow, const act_t* dy, const float* x, const float* weight,
+    const float* mean, const float* rstd, const RowLane& me, int C, int accumulate)
+{
+    __shared__ float4 sums[BLOCK_ROWS][ROW_LANES / 2];
+    size_t at = (size_t)me.row * C;
+    float m = me.columns ? mean[me.row] : 0.0f, r = me.columns ? rstd[me.row] : 0.0f;
+    float4 g[N], q[N], w[N], old[N];
+    load_held(g, dy + at, me);
+    load_held(q, x + at, me);
+    load_held(w, weight, me);
+    RowLane adding = me;  // no columns to read where nothing is added to
+    adding.columns = accumulate ? me.columns : 0;
+    load_held(old, dx + at, adding);
+
+    float sum = 0.0f, product = 0.0f;
+    UNROLL for (int k = 0; k < N; k++) {
+        g[k] = multiply_quad(g[k], w[k]);
+        sum += (g[k].x + g[k].y) + (g[k].z + g[k].w);
+        product += moment(g[k], q[k], m);
+    }
+    for (TAIL(N, c, me)) {
+        int valid = valid_columns(me, c);
+        float4 gc = multiply_quad(load_quad(dy + at + c, valid), load_quad(weight + c, valid));
+        sum += (gc.x + gc.y) + (gc.z + gc.w);
+        product += moment(gc, load_quad(x + at + c, valid), m);
+    }
+    float2 both = row_sums(sums, me, sum, product * r);
     if (me.columns == 0) return;
+    float average_g = both.x / C, average_gx = both.y / C;
 
-    // merge
-    float total = 0.0f, squares = 0.0f;
-    for (int l = 0; l < ROW_LANES; l++) total += means[me.slot][l] * lane_count(l, C);
-    float row_mean = total / C;
-    for (int l = 0; l < ROW_LANES; l++) {
-        squares += spreads[me.slot][l] + square(means[me.slot][l] - row_mean) * lane_count(l, C);
+    UNROLL for (int k = 0; k < N; k++) {
+        g[k] = add_quad(old[k], input_gradient(g[k], q[k], m, r, average_g, average_gx));
     }
-    float row_rstd = 1.0f / sqrtf(squares / C + epsilon);
-
-    // normalise
-    for (int c = first_column(me); c < C; c += COLUMN_STEP) {
+    store_held(dx + at, g, me);
+    if (narrow) store_held(narrow + at, g, me);
+    for (TAIL(N, c, me)) {
         int valid = valid_columns(me, c);
-        float4 q = load_quad(x_row + c, valid);
-        float4 w = load_quad(weight + c, valid), b = load_quad(bias + c, valid);
-        q.x = (q.x - pivot - row_mean) * row_rstd * w.x + b.x;
-        q.y = (q.y - pivot - row_mean) * row_rstd * w.y + b.y;
-        q.z = (q.z - pivot - row_mean) * row_rstd * w.z + b.z;
-        q.w = (q.w - pivot - row_mean) * row_rstd * w.w + b.w;
-        store_quad(y + me.row * C + c, q, valid);
+        float4 gc = multiply_quad(load_quad(dy + at + c, valid), load_quad(weight + c, valid));
+        gc = input_gradient(gc, load_quad(x + at + c, valid), m, r, average_g, average_gx);
+        if (accumulate) gc = add_quad(load_quad(dx + at + c, valid), gc);
+        store_quad(dx + at + c, gc, valid);
+        if (narrow) store_quad(narrow + at + c, gc, valid);
     }
-    if (me.lane == 0) {
-        mean[me.row] = pivot + row_mean;
-        rstd[me.row] = row_rstd;
+}
+
+#define SUM_ROWS 4  // that a thread reads before it adds the first
+
+// Adds to dweight and dbias what the rows first, first + step ... before `last` give to the quad of
+// columns at c.
+template <bool WHOLE>
+__device__ __forceinline__ void add_rows(
+    float4* dweight, float4* dbias, const act_t* dy, const float* x, const float* mean,
+    const float* rstd, int first, int last, int step, int c, int C)
+{
+    for (int top = first; top < last; top += SUM_ROWS * step) {
+        float4 g[SUM_ROWS], q[SUM_ROWS];
+        float m[SUM_ROWS], r[SUM_ROWS];
+        UNROLL for (int u = 0; u < SUM_ROWS; u++) {
+            int row = top + u * step, valid = row < last ? quad_valid(c, C) : 0;
+            size_t at = (size_t)row * C + c;
+            g[u] = quad_or_zeros<WHOLE>(dy + at, valid);
+            q[u] = quad_or_zeros<WHOLE>(x + at, valid);
+            m[u] = valid ? mean[row] : 0.0f;
+            r[u] = valid ? rstd[row] : 0.0f;
+        }
+        UNROLL for (int u = 0; u < SUM_ROWS; u++) {
+            dweight->x += g[u].x * ((q[u].x - m[u]) * r[u]);
+            dweight->y += g[u].y * ((q[u].y - m[u]) * r[u]);
+            dweight->z += g[u].z * ((q[u].z - m[u]) * r[u]);
+            dweight->w += g[u].w * ((q[u].w - m[u]) * r[u]);
+            *dbias = add_quad(*dbias, g[u]);
+        }
+    }
+}
+
+// partial[c] and partial[C + c]: the rows' share of dweight[c] and dbias[c]. A thread owns a quad of
+// columns of every `groups`-th row; the groups' sums are added in order.
+__device__ __forceinline__ void column_sums(
+    float* partial, const act_t* dy, const float* x, const float* mean, const float* rstd,
+    int first, int last, int C)
+{
+    __shared__ float4 weights[ROW_THREADS];
+    __shared__ float4 biases[ROW_THREADS];
+    int across = (C + 3) / 4 < ROW_THREADS ? (C + 3) / 4 : ROW_THREADS;
+    int groups = ROW_THREADS / across, group = threadIdx.x / across;
+    int own = threadIdx.x % across;
+    bool whole = C % 4 == 0 && quad_aligned(dy) && quad_aligned(x);
+    for (int top = 0; top < C; top += 4 * across) {
+        int c = top + 4 * own;
+        float4 dweight = same_quad(0.0f), dbias = dweight;
+        if (top > 0) __syncthreads();  // the columns before are done with the sums
+        if (c < C && group < groups) {
+            int from = first + group;
+            if (whole) {
+                add_rows<true>(&dweight, &dbias, dy, x, mean, rstd, from, last, groups, c, C);
+            } else {
+                add_rows<false>(&dweight, &dbias, dy, x, mean, rstd, from, last, groups, c, C);
+            }
+        }
+        weights[threadIdx.x] = dweight;
+        biases[threadIdx.x] = dbias;
+        __syncthreads();
+        if (c >= C || group > 0) continue;
+        for (int other = 1; other < groups; other++) {
+            dweight = add_quad(dweight, weights[other * across + own]);
+            dbias = add_quad(dbias, biases[other * across + own]);
+        }
+        store_quad(partial + c, dweight, quad_valid(c, C));
+        store_quad(partial + C + c, dbias, quad_valid(c, C));
     }
 }
 
 // Overwrites dx, or adds to it where accumulate is 1 (a residual branch's gradient is already
 // there); overwrites narrow with dx as act_t unless it is null: the operand of the products that dx
-// goes to next, for which it would else be cast.
-// Launch: block 128, grid ceil(rows/16). dx may be dy where act_t is float.
-extern "C" __global__ void __launch_bounds__(128) layernorm_backward(
-    float* dx, act_t* __restrict__ narrow, const act_t* dy, const float* __restrict__ x,
-    const float* __restrict__ weight, const float* __restrict__ mean,
-    const float* __restrict__ rstd, int rows, int C, int accumulate)
+// goes to next, for which it would else be cast. Overwrites 2C numbers of partial from block *
+// stride on: the sums of the block's rows for dweight and dbias.
+// Launch: block 256, grid max(1, ceil(rows/chunk_rows)); chunk_rows a multiple of 16. dx may be dy
+// where act_t is float: the columns are summed first.
+extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
+    float* dx, act_t* __restrict__ narrow, float* __restrict__ partial, const act_t* dy,
+    const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ mean,
+    const float* __restrict__ rstd, int rows, int C, int chunk_rows, int stride, int accumulate)
 {
-    __shared__ float sums[BLOCK_ROWS][ROW_LANES];
-    __shared__ float products[BLOCK_ROWS][ROW_LANES];
-    RowLane me = row_lane(rows, C);
-    const float* x_row = x + me.row * C;
-    const act_t* dy_row = dy + me.row * C;
-    float row_mean = me.columns ? mean[me.row] : 0.0f, row_rstd = me.columns ? rstd[me.row] : 0.0f;
-
-    // own columns; past the end of a row weight and dy read as 0, so nothing is added there
-    float sum = 0.0f, product = 0.0f;
-    for (int c = first_column(me); c < me.columns; c += COLUMN_STEP) {
-        int valid = valid_columns(me, c);
-        float4 q = load_quad(x_row + c, valid), w = load_quad(weight + c, valid);
-        float4 g = load_quad(dy_row + c, valid);
-        g = multiply_quad(g, w);
-        sum += g.x + g.y + g.z + g.w;
-        product += (g.x * (q.x - row_mean) + g.y * (q.y - row_mean) + g.z * (q.z - row_mean)
-                    + g.w * (q.w - row_mean)) * row_rstd;
+    long long begin = (long long)blockIdx.x * chunk_rows;
+    int first = (int)begin, last = (int)(begin + chunk_rows < rows ? begin + chunk_rows : rows);
+    column_sums(partial + (size_t)blockIdx.x * stride, dy, x, mean, rstd, first, last, C);
+    for (int row = first; row < last; row += BLOCK_ROWS) {
+        RowLane me = row_lane(rows, C);
+        me.row = row + me.slot;
+        me.columns = me.row < last ? C : 0;
+        if (row > first) __syncthreads();  // the rows before are done with the sums
+#define GRADIENTS(N) \
+    row_gradients<N>(dx, narrow, dy, x, weight, mean, rstd, me, C, accumulate)
+        FOR_HELD(C, GRADIENTS)
+#undef GRADIENTS
     }
-    sums[me.slot][me.lane] = sum;
-    products[me.slot][me.lane] = product;
+}
+
+#define SUM_COLUMNS 32
+#define SUM_GROUPS 8
+#define SUM_CHUNKS 16  // that a thread reads before it adds the first
+
+// Overwrites gradients[places[c]] with the sum over chunks of partial [chunks,columns], or adds it
+// where accumulate is 1.
+// Launch: block 256, grid ceil(columns/32): a thread adds every eighth chunk of a column, then the
+// eight sums are added in order.
+extern "C" __global__ void __launch_bounds__(256) layernorm_parameters(
+    float* __restrict__ gradients, const float* __restrict__ partial,
+    const int* __restrict__ places, int chunks, int columns, int accumulate)
+{
+    __shared__ float sums[SUM_GROUPS][SUM_COLUMNS];
+    int own = threadIdx.x % SUM_COLUMNS, group = threadIdx.x / SUM_COLUMNS;
+    int c = blockIdx.x * SUM_COLUMNS + own, last = c < columns ? chunks : 0;
+    int place = c < columns ? places[c] : 0;
+    float sum = 0.0f;
+    for (int top = group; top < last; top += SUM_CHUNKS * SUM_GROUPS) {
+        float found[SUM_CHUNKS];
+        UNROLL for (int u = 0; u < SUM_CHUNKS; u++) {
+            int chunk = top + u * SUM_GROUPS;
+            found[u] = chunk < last ? partial[(size_t)chunk * columns + c] : 0.0f;
+        }
+        UNROLL for (int u = 0; u < SUM_CHUNKS; u++) sum += found[u];
+    }
+    sums[group][own] = sum;
     __syncthreads();
-    if (me.columns == 0) return;
-
-    // merge
-    float average_g = 0.0f, average_gx = 0.0f;
-    for (int l = 0; l < ROW_LANES; l++) {
-        average_g += sums[me.slot][l];
-        average_gx += products[me.slot][l];
-    }
-    average_g /= C;
-    average_gx /= C;
-
-    // dx
-    for (int c = first_column(me); c < C; c += COLUMN_STEP) {
-        int valid = valid_columns(me, c);
-        float* to = dx + me.row * C + c;
-        float4 q = load_quad(x_row + c, valid), w = load_quad(weight + c, valid);
-        float4 g = load_quad(dy_row + c, valid);
-        g.x = row_rstd * (g.x * w.x - average_g - (q.x - row_mean) * row_rstd * average_gx);
-        g.y = row_rstd * (g.y * w.y - average_g - (q.y - row_mean) * row_rstd * average_gx);
-        g.z = row_rstd * (g.z * w.z - average_g - (q.z - row_mean) * row_rstd * average_gx);
-        g.w = row_rstd * (g.w * w.w - average_g - (q.w - row_mean) * row_rstd * average_gx);
-        if (accumulate) g = add_quad(load_quad(to, valid), g);
-        store_quad(to, g, valid);
-        if (narrow) store_quad(narrow + me.row * C + c, g, valid);
-    }
-}
-
-// Overwrites partial[chunk] = (dweight, dbias) summed over the chunk's rows.
-// Launch: block 64, grid (ceil(C/256), chunks); a thread owns four columns; no barrier.
-extern "C" __global__ void __launch_bounds__(64) layernorm_backward_partial(
-    float* __restrict__ partial, const act_t* __restrict__ dy, const float* __restrict__ x,
-    const float* __restrict__ mean, const float* __restrict__ rstd, int rows, int C, int chunk_rows)
-{
-    int c = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
-    if (c >= C) return;
-    int valid = quad_valid(c, C);
-    long long first = (long long)blockIdx.y * chunk_rows;
-    long long last = first + chunk_rows < rows ? first + chunk_rows : rows;
-
-    float4 dweight = same_quad(0.0f), dbias = dweight;
-    for (long long row = first; row < last; row++) {
-        float4 g = load_quad(dy + row * C + c, valid), q = load_quad(x + row * C + c, valid);
-        float m = mean[row], r = rstd[row];
-        dweight.x += g.x * ((q.x - m) * r);
-        dweight.y += g.y * ((q.y - m) * r);
-        dweight.z += g.z * ((q.z - m) * r);
-        dweight.w += g.w * ((q.w - m) * r);
-        dbias = add_quad(dbias, g);
-    }
-    float* to = partial + (size_t)blockIdx.y * 2 * C + c;
-    store_quad(to, dweight, valid);
-    store_quad(to + C, dbias, valid);
-}
-
-// Overwrites dweight and dbias with the sums over chunks, or adds them where accumulate is 1.
-// Launch: block 64, grid ceil(C/64).
-extern "C" __global__ void __launch_bounds__(64) layernorm_backward_final(
-    float* __restrict__ dweight, float* __restrict__ dbias, const float* __restrict__ partial,
-    int chunks, int C, int accumulate)
-{
-    int c = blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= C) return;
-    float weight_sum = accumulate ? dweight[c] : 0.0f, bias_sum = accumulate ? dbias[c] : 0.0f;
-    for (int chunk = 0; chunk < chunks; chunk++) {
-        const float* from = partial + (size_t)chunk * 2 * C + c;
-        weight_sum += from[0];
-        bias_sum += from[C];
-    }
-    dweight[c] = weight_sum;
-    dbias[c] = bias_sum;
+    if (group > 0 || c >= columns) return;
+    UNROLL for (int other = 1; other < SUM_GROUPS; other++) sum += sums[other][own];
+    gradients[place] = accumulate ? gradients[place] + sum : sum;
 }

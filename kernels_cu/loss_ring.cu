@@ -23,14 +23,16 @@ extern "C" __global__ void loss_ring_write(
     volatile LossRecord* ring, const float* __restrict__ loss,
     const GradientStats* __restrict__ stats, const Control* __restrict__ control, int slots)
 {
-    volatile LossRecord* record = ring + control->step % slots;
+    long long step = control->step, masked = stats->masked;  // all read before the first fence
+    double norm = stats->norm;
+    float found = loss[0], lr = control->lr;
+    volatile LossRecord* record = ring + step % slots;
     record->step = -1;
     __threadfence_system();
-    record->norm = stats->norm;
-    record->masked = stats->masked;
-    record->loss = loss[0];
-    record->lr = control->lr;
+    record->norm = norm;
+    record->masked = masked;
+    record->loss = found;
+    record->lr = lr;
     __threadfence_system();
-    record->step = control->step;
-    __threadfence_system();
+    record->step = step;  // the kernel's end is a fence too
 }

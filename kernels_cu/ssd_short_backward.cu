@@ -21,26 +21,39 @@
 #define STRIPES (SQUARE_THREADS / SIDE)  // threads that share a row or column
 #define STRIPE (SIDE / STRIPES)
 
+// 99 KiB: what a block has on every GPU from compute capability 8.0 on.
 struct BackwardWork {
-    Square c, b, x, dy, pairs, mix;
-    Square cross;  // [t][s]; then [t][r], the sums over s < r of dt_s times it
-    float dt[SIDE], decay[SIDE];           // 0 from T on
-    float totals[3][SIDE];                 // of each step: dt da, draw, dy.x
-    float rows[STRIPES][SIDE];             // sums of dt_s cross[t,s] over a stripe of s
-    float direct[STRIPES][SIDE];           // of cross[t,r] over a stripe of t
-    float bound[STRIPES][SIDE];            // of da_r over a stripe of t
+    Square c, b, dy, pairs, mix;
+    union {
+        Square x;      // until dy_t.x_s are made
+        Square cross;  // [t][s]; then [t][r], the sums over s < r of dt_s times it
+    };
+    float dt[SIDE];         // 0 from T on
+    float totals[3][SIDE];  // of each step: dt da, draw, dy.x
+    union {
+        float rows[STRIPES][SIDE];   // sums of dt_s cross[t,s] over a stripe of s
+        float bound[STRIPES][SIDE];  // then of da_r over a stripe of t
+    };
+    float direct[STRIPES][SIDE];  // sums of cross[t,r] over a stripe of t
 };
 
-static_assert(sizeof(BackwardWork) == 119040, "lowgraph/ops/ssd_short.py says so to the launch");
+static_assert(sizeof(BackwardWork) == 101376, "lowgraph/ops/ssd_short.py says so to the launch");
+
+// l of each step, 0 from T on; in the place of the first total, which comes later.
+__device__ __forceinline__ float* decay_of(BackwardWork& w)
+{
+    return w.totals[0];
+}
 
 // Fills pairs, mix, cross, and dy.x, from both squares of products.
 __device__ __forceinline__ void fill_squares(
     BackwardWork& w, const Part& scores, const Part& products, int T)
 {
+    const float* decay = decay_of(w);
     UNROLL for (int j = 0; j < 4; j++) {
         UNROLL for (int e = 0; e < 4; e++) {
             int t = row_of(scores, e), s = column_of(scores, j, e), at = square_at(t, s);
-            float fade = s <= t && t < T ? expf(w.decay[t] - w.decay[s]) : 0.0f;
+            float fade = s <= t && t < T ? expf(decay[t] - decay[s]) : 0.0f;
             float mix = fade * scores.d[j][e];
             w.mix.cell[at] = mix;
             w.pairs.cell[at] = fade * w.dt[s] * products.d[j][e];
@@ -134,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     if (stripe == 0) {
         size_t at = head_first + (size_t)own * H;
         w.dt[own] = own < T ? dt[at] : 0.0f;
-        w.decay[own] = own < T ? decay[at] : 0.0f;
+        decay_of(w)[own] = own < T ? decay[at] : 0.0f;
         w.totals[2][own] = 0.0f;
     }
     wait_for_batches<1>();
@@ -146,10 +159,9 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     if (below) add_product<false, true>(scores, w.c, w.b, 0, (N + 7) / 8 * 8);
     wait_for_batches<0>();
     __syncthreads();
-    if (below) {
-        add_product<false, true>(products, w.dy, w.x, 0, (P + 7) / 8 * 8);
-        fill_squares(w, scores, products, T);
-    }
+    if (below) add_product<false, true>(products, w.dy, w.x, 0, (P + 7) / 8 * 8);
+    __syncthreads();
+    if (below) fill_squares(w, scores, products, T);
     __syncthreads();
 
     sum_stripes(w, own, stripe, T);

@@ -21,6 +21,7 @@ from lowgraph.kernels import signature, source
 
 # Files that take defines, with those to try: head sizes of the presets, widths, types.
 _TYPES = ({"act_t": "float"}, {"act_t": "__nv_bfloat16"})
+_NARROW_BIAS = {"act_t": "__nv_bfloat16", "bias_t": "__nv_bfloat16"}
 DEFINES = {
     "attention.cu": [{"HEAD_SIZE": size, **kind} for size in ("16", "32") for kind in _TYPES],
     "attention_mma.cu": [{"HEAD_SIZE": size} for size in ("16", "32", "64", "128")],
@@ -28,21 +29,25 @@ DEFINES = {
         {"TILE_M": rows, "TILE_N": columns}
         for rows, columns in (("128", "64"), ("64", "64"), ("32", "64"), ("32", "32"))
     ],
+    **{
+        f"{name}.cu": [{"SQUARE_TF32": rounds} for rounds in ("0", "1")]
+        for name in ("ssd_short", "ssd_short_backward")
+    },
+    "gated_loop.cu": [{"LOOP_TF32": rounds} for rounds in ("0", "1")],
     "conv1d.cu": [{"CONV_WIDTH": width} for width in ("1", "4", "8")],
     "gemm.cu": [
         *({**kind, "out_t": "float"} for kind in _TYPES),
         {"act_t": "__nv_bfloat16", "out_t": "__nv_bfloat16"},
         {"ROUND_TF32": "1"},
     ],
+    **{f"{name}.cu": [*_TYPES, _NARROW_BIAS] for name in ("bias", "gelu")},
     **{
         f"{name}.cu": list(_TYPES)
         for name in (
-            "bias",
             "cast",
             "cross_entropy",
             "gated_norm",
             "gated_update",
-            "gelu",
             "layernorm",
             "rms_norm",
         )

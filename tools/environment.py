@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("cuda-bindings", "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "numpy", "torch")
+PACKAGES = ("cuda-bindings", "cupy-cuda13x", "cupy-cuda12x", "nvmath-python", "numpy", "torch",
+            "jax")  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -102,8 +102,10 @@ def open_arm(spec: Mapping[str, Any]) -> dict[str, JaxArm]:
     for _ in range(spec["steps"]):
         arm.advance()
         losses.append(float(arm.loss))  # type: ignore[arg-type]
-    kind = jax.devices()[0].platform
+    device = jax.devices()[0]
+    kind, memory = device.platform, device.memory_stats() or {}  # a CPU tells nothing
     arm.told = {
+        "memory_bytes": memory.get("peak_bytes_in_use"),
         "losses": losses, "precision": spec["precision"],
         "params": sum(value.size for value in weights.values()),
         "includes": f"jax {importlib.metadata.version('jax')} on {kind}: one jitted step with "

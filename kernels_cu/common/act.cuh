@@ -40,14 +40,17 @@ __device__ __forceinline__ bool quad_aligned(const __nv_bfloat16* p)
     return ((size_t)p & 7) == 0;
 }
 
+__device__ __forceinline__ float4 load_whole_quad(const __nv_bfloat16* p)
+{
+    uint2 bits = *reinterpret_cast<const uint2*>(p);  // the first of a pair is the lower half
+    return make_float4(
+        __uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
+        __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u));
+}
+
 __device__ __forceinline__ float4 load_quad(const __nv_bfloat16* p, int valid)
 {
-    if (valid == 4 && quad_aligned(p)) {
-        uint2 bits = *reinterpret_cast<const uint2*>(p);  // the first of a pair is the lower half
-        return make_float4(
-            __uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
-            __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u));
-    }
+    if (valid == 4 && quad_aligned(p)) return load_whole_quad(p);
     float y = valid > 1 ? widened(p[1]) : 0.0f, z = valid > 2 ? widened(p[2]) : 0.0f;
     return make_float4(widened(p[0]), y, z, valid > 3 ? widened(p[3]) : 0.0f);
 }
@@ -58,10 +61,15 @@ __device__ __forceinline__ unsigned int rounded_pair(float x, float y)
     return *reinterpret_cast<unsigned int*>(&pair);
 }
 
+__device__ __forceinline__ void store_whole_quad(__nv_bfloat16* p, float4 q)
+{
+    *reinterpret_cast<uint2*>(p) = make_uint2(rounded_pair(q.x, q.y), rounded_pair(q.z, q.w));
+}
+
 __device__ __forceinline__ void store_quad(__nv_bfloat16* p, float4 q, int valid)
 {
     if (valid == 4 && quad_aligned(p)) {
-        *reinterpret_cast<uint2*>(p) = make_uint2(rounded_pair(q.x, q.y), rounded_pair(q.z, q.w));
+        store_whole_quad(p, q);
         return;
     }
     p[0] = __float2bfloat16_rn(q.x);

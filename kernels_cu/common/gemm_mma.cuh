@@ -193,19 +193,15 @@ struct Quads {
     T at[A_TILES * 2][B_TILES / 2];
 };
 
-// Calls act(i, j, row, column, exists) for each of them, with its place in Quads and in the matrix.
-template <class Act>
-__device__ __forceinline__ void for_each_place(const Operand& a, const Operand& b, Act act)
+// The row and column of the thread's first quad; the others are 8 rows and 16 columns on.
+__device__ __forceinline__ int first_row(const Operand& a)
 {
-    int lane = threadIdx.x % 32;
-    int row = a.first + warp_row() + lane / 4;
-    int column = b.first + warp_column() + lane % 2 * 8 + lane % 4 / 2 * 4;
-    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
-        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
-            bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
-            act(i, j, row + 8 * i, column + 16 * j, exists);
-        }
-    }
+    return a.first + warp_row() + threadIdx.x % 32 / 4;
+}
+
+__device__ __forceinline__ int first_column(const Operand& b)
+{
+    return b.first + warp_column() + threadIdx.x % 2 * 8 + threadIdx.x % 4 / 2 * 4;
 }
 
 // load(row, column) of those that lie in the matrix. Done before the products: they hide the wait,
@@ -214,29 +210,37 @@ template <class Load>
 __device__ __forceinline__ auto load_quads(const Operand& a, const Operand& b, Load load)
 {
     Quads<decltype(load(0, 0))> quads = {};
-    for_each_place(a, b, [&](int i, int j, int row, int column, bool exists) {
-        if (exists) quads.at[i][j] = load(row, column);
-    });
+    int row = first_row(a), column = first_column(b);
+    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
+        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
+            bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
+            if (exists) quads.at[i][j] = load(row + 8 * i, column + 16 * j);
+        }
+    }
     return quads;
 }
 
-// store(row, column, make(quad, more)) of those that lie in the matrix. All are made before the
-// first is stored, and without a branch, so that the compiler can do them beside each other: the
-// latency of one, not of all in a row.
+// store(row, column, make(quad, more)) of those that lie in the matrix. A row's are made before the
+// first of them is stored, and without a branch, so that the compiler can do them beside each
+// other: the latency of one, not of all in turn. A row at a time keeps the registers few.
 template <class More, class Make, class Store>
 __device__ __forceinline__ void for_each_quad(
     const Sums& sums, const Operand& a, const Operand& b, const Quads<More>& more, Make make,
     Store store)
 {
-    Quads<decltype(make(float4(), More()))> made;
-    for_each_place(a, b, [&](int i, int j, int, int, bool) {
-        const float* x = &sums.tile[i / 2][2 * j][i % 2 * 2];
-        const float* y = &sums.tile[i / 2][2 * j + 1][i % 2 * 2];
-        made.at[i][j] = make(joined_quad(x[0], x[1], y[0], y[1]), more.at[i][j]);  // by all lanes
-    });
-    for_each_place(a, b, [&](int i, int j, int row, int column, bool exists) {
-        if (exists) store(row, column, made.at[i][j]);
-    });
+    int row = first_row(a), column = first_column(b);
+    VECTOR for (int i = 0; i < A_TILES * 2; i++) {
+        decltype(make(float4(), More())) made[B_TILES / 2];
+        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
+            const float* x = &sums.tile[i / 2][2 * j][i % 2 * 2];
+            const float* y = &sums.tile[i / 2][2 * j + 1][i % 2 * 2];
+            made[j] = make(joined_quad(x[0], x[1], y[0], y[1]), more.at[i][j]);  // by all lanes
+        }
+        VECTOR for (int j = 0; j < B_TILES / 2; j++) {
+            bool exists = row + 8 * i < a.end && column + 16 * j < b.end;
+            if (exists) store(row + 8 * i, column + 16 * j, made[j]);
+        }
+    }
 }
 
 struct Nothing {};

@@ -23,6 +23,13 @@ __device__ __forceinline__ float4 load_quad(const float* p, int valid)
     return make_float4(p[0], y, z, w);
 }
 
+// A quad of a row that begins at a multiple of 16 bytes and has a multiple of four elements: one
+// access and no branch, so that a compiler can start many before it waits for the first.
+__device__ __forceinline__ float4 load_whole_quad(const float* p)
+{
+    return *reinterpret_cast<const float4*>(p);
+}
+
 __device__ __forceinline__ void store_quad(float* p, float4 q, int valid)
 {
     if (valid == 4 && quad_aligned(p)) {
@@ -42,6 +49,11 @@ __device__ __forceinline__ float4 load_quad_of(const T* p, int valid)
 {
     if (!WHOLE) return load_quad(p, valid);
     return load_quad(static_cast<const T*>(__builtin_assume_aligned(p, 4 * sizeof(T))), 4);
+}
+
+__device__ __forceinline__ void store_whole_quad(float* p, float4 q)
+{
+    *reinterpret_cast<float4*>(p) = q;
 }
 
 __device__ __forceinline__ float4 same_quad(float value)
@@ -69,4 +81,12 @@ __device__ __forceinline__ float4 fma_quad(float4 a, float4 b, float4 sum)
 __device__ __forceinline__ float dot_quad(float4 a, float4 b)
 {
     return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+
+// The quad at p, zeros where `valid` is 0. WHOLE: valid is 0 or 4 and p suits `load_whole_quad`.
+template <bool WHOLE, class T>
+__device__ __forceinline__ float4 quad_or_zeros(const T* p, int valid)
+{
+    if (!valid) return same_quad(0.0f);
+    return WHOLE ? load_whole_quad(p) : load_quad(p, valid);
 }

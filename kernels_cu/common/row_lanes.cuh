@@ -1,7 +1,7 @@
-// Rows shared by eight neighbouring threads, for kernels that reduce along a row.
+// Rows shared by ROW_LANES neighbouring threads, for kernels that reduce along a row.
 //
-// Lane l of a row owns the quads l, l+8, l+16 ... of its columns, so the eight lanes read 128
-// neighbouring bytes at a time. Partial results meet in shared memory after ONE barrier and every
+// With eight lanes, lane l of a row owns the quads l, l+8, l+16 ... of its columns, so the lanes read
+// 128 neighbouring bytes at a time. Partial results meet in shared memory after ONE barrier and every
 // lane adds them in lane order: the same bits in all lanes, every time. A warp a row with shuffles
 // would suit a GPU as well, but a shuffle costs the host device a fiber switch for each lane
 // (layernorm: 4x).
@@ -9,8 +9,12 @@
 
 #include "common/quad.cuh"  // quads
 
+#ifndef ROW_LANES
 #define ROW_LANES 8
+#endif
+#ifndef ROW_THREADS
 #define ROW_THREADS 128                          // block
+#endif
 #define BLOCK_ROWS (ROW_THREADS / ROW_LANES)     // rows a block; grid = ceil(rows / BLOCK_ROWS)
 
 struct RowLane {

@@ -29,15 +29,15 @@ from lowgraph.stages import stage
 
 __all__ = ["CharLM", "Trace"]
 
+_LAST_NORM = "n"
+
 
 @dataclass(frozen=True)
 class BlockTrace:
-    """What the backward of one block reads; x is its input, `middle` the stream after attention."""
+    """What the backward of one block reads; the residual stream is what its norms norm."""
 
-    x: Slice
     norm1: Normed
     attended: Attended
-    middle: Slice
     norm2: Normed
     hidden: Slice
     active: Slice
@@ -49,7 +49,6 @@ class Trace:
 
     tokens: Slice
     blocks: tuple[BlockTrace, ...]
-    x: Slice
     norm: Normed
     logits: Slice
 
@@ -77,24 +76,27 @@ class CharLM(Model):
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
-        own = self.parameters, self.gradients, self.shadow
-        self._layers = Layers(config, library, blas, pool, *own, precision)
         self._blocks = tuple(f"b.{layer}" for layer in range(config.layers))
+        norms = [f"{name}.{norm}" for name in self._blocks for norm in ("l1", "l2")] + [_LAST_NORM]
+        own = self.parameters, self.gradients, self.shadow
+        self._layers = Layers(
+            config, library, blas, pool, *own, precision, norms=norms, stream=stream
+        )
 
     def forward(self, stream: int, tokens: Slice) -> Trace:
         """Logits of tokens, int32 [B, T] with T = config.context, and what backward reads."""
-        layers = self._layers
-        blocks = []
+        layers, blocks = self._layers, []
+        # A block's output joins the stream in the norm that follows it.
+        norms = [f"{name}.l1" for name in self._blocks] + [_LAST_NORM]
         with stage("forward"):
             with stage("embedding"):
-                x = layers.embed(stream, tokens)
-            for name in self._blocks:
-                block, x = self._block_forward(stream, name, x)
+                normed = layers.embed_norm(stream, tokens, norms[0])
+            for name, following in zip(self._blocks, norms[1:], strict=True):
+                block, normed = self._block_forward(stream, name, normed, following)
                 blocks.append(block)
             with stage("head"):
-                norm = layers.norm(stream, "n", x)
-                logits = layers.project(stream, "hd", norm.y)
-        return Trace(tokens, tuple(blocks), x, norm, logits)
+                logits = layers.project(stream, "hd", normed.y)
+        return Trace(tokens, tuple(blocks), normed, logits)
 
     def loss(self, stream: int, trace: Trace, targets: Slice) -> Slice:
         """Mean cross-entropy in nats, [1], of targets, int32 [B, T]; backward cannot follow."""
@@ -108,51 +110,58 @@ class CharLM(Model):
 
     def backward(self, stream: int, trace: Trace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
-        layers = self._layers
+        layers, rows = self._layers, trace.logits.shape[0]
         with stage("backward"):
             with stage("head"):
-                dnormed = layers.project_backward(stream, "hd", trace.logits, trace.norm.y)
-                dx = layers.norm_backward(stream, "n", dnormed, trace.x, trace.norm)
-                layers.drop(trace.logits, *trace.norm, trace.x, dnormed)
+                dnormed = layers.linear_backward(stream, "hd", trace.logits, trace.norm.y)
+                sums = layers.norm_sums(rows)
+                dx = layers.norm_backward(stream, _LAST_NORM, sums, dnormed, trace.norm)
+                layers.drop(trace.logits, *trace.norm, dnormed)
             for name, block in zip(reversed(self._blocks), reversed(trace.blocks), strict=True):
-                self._mlp_backward(stream, name, dx, block)
-                self._attention_backward(stream, name, dx, block)
+                self._mlp_backward(stream, name, sums, dx, block)
+                self._attention_backward(stream, name, sums, dx, block)
             with stage("embedding"):
                 layers.embed_backward(stream, dx.exact, trace.tokens)
-            layers.drop(*dx.pieces)
+            layers.norm_gradients(stream, sums, rows)
+            layers.drop(*dx.pieces, sums)
 
-    def _block_forward(self, stream: int, name: str, x: Slice) -> tuple[BlockTrace, Slice]:
-        """What backward reads of a block, and its output."""
+    def _block_forward(
+        self, stream: int, name: str, norm1: Normed, following: str
+    ) -> tuple[BlockTrace, Normed]:
+        """What backward reads of a block, and the norm, called `following`, of its output."""
         layers = self._layers
         with stage("attention"):
-            norm1 = layers.norm(stream, f"{name}.l1", x)
             qkv = layers.linear(stream, f"{name}.qkv", norm1.y)
             attended = layers.attend(stream, name, qkv)
-            middle = layers.linear_residual(stream, f"{name}.o", attended.y, x)
+            norm2 = layers.linear_norm(stream, f"{name}.o", f"{name}.l2", attended.y, norm1.x)
         with stage("mlp"):
-            norm2 = layers.norm(stream, f"{name}.l2", middle)
             hidden, active = layers.linear_gelu(stream, f"{name}.f1", norm2.y)
-            y = layers.linear_residual(stream, f"{name}.f2", active, middle)
-        return BlockTrace(x, norm1, attended, middle, norm2, hidden, active), y
+            normed = layers.linear_norm(stream, f"{name}.f2", following, active, norm2.x)
+        return BlockTrace(norm1, attended, norm2, hidden, active), normed
 
-    def _mlp_backward(self, stream: int, name: str, dx: Flow, saved: BlockTrace) -> None:
-        """Turn dx, the gradient of the block's output, into that of `middle`, in place."""
-        layers = self._layers
+    def _mlp_backward(
+        self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace
+    ) -> None:
+        """Turn dx, the gradient of the block's output, into that of its middle, in place."""
+        layers, norm2 = self._layers, saved.norm2
         with stage("mlp"):
-            dhidden = layers.linear_backward(stream, f"{name}.f2", dx.operand, saved.active)
-            layers.gelu_backward(stream, dhidden, saved.hidden)
+            dhidden = layers.linear_gelu_backward(
+                stream, f"{name}.f2", dx.operand, saved.active, saved.hidden
+            )
             layers.drop(saved.active, saved.hidden)
-            dnormed = layers.linear_backward(stream, f"{name}.f1", dhidden, saved.norm2.y)
-            layers.norm_backward(stream, f"{name}.l2", dnormed, saved.middle, saved.norm2, dx)
-            layers.drop(dhidden, dnormed, saved.middle, *saved.norm2)
+            dnormed = layers.linear_backward(stream, f"{name}.f1", dhidden, norm2.y)
+            layers.norm_backward(stream, f"{name}.l2", sums, dnormed, norm2, dx)
+            layers.drop(dhidden, dnormed, *norm2)
 
-    def _attention_backward(self, stream: int, name: str, dx: Flow, saved: BlockTrace) -> None:
-        """Turn dx, the gradient of `middle`, into that of the block's input, in place."""
-        layers = self._layers
+    def _attention_backward(
+        self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace
+    ) -> None:
+        """Turn dx, the gradient of the stream after attention, into that of the block's input."""
+        layers, norm1 = self._layers, saved.norm1
         with stage("attention"):
             dmixed = layers.linear_backward(stream, f"{name}.o", dx.operand, saved.attended.y)
             dqkv = layers.attend_backward(stream, name, dmixed, saved.attended)
             layers.drop(dmixed, *saved.attended)
-            dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, saved.norm1.y)
-            layers.norm_backward(stream, f"{name}.l1", dnormed, saved.x, saved.norm1, dx)
-            layers.drop(dqkv, dnormed, saved.x, *saved.norm1)
+            dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, norm1.y)
+            layers.norm_backward(stream, f"{name}.l1", sums, dnormed, norm1, dx)
+            layers.drop(dqkv, dnormed, *norm1)

@@ -6,10 +6,15 @@ and returns the gradient of its input; what it reads is the caller's to give bac
 
 The residual stream and its gradient are float32, and so are statistics of rows; all other
 activations are of the precision's operand type (see `Linear`).
+
+A norm is made with what makes its input, the embedding or a residual connection, in one launch.
+Backward, each norm leaves sums of its parameters' gradients in one workspace, which a last launch
+adds up for all norms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +22,7 @@ import numpy as np
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice, upload
 from lowgraph.models.linear import Flow
 from lowgraph.models.presets import CharLMConfig
 from lowgraph.models.token_layers import TokenLayers
@@ -25,11 +30,14 @@ from lowgraph.precision import Precision
 
 __all__ = ["Attended", "Layers", "Normed"]
 
+_PARTS = "weight", "bias"
+
 
 class Normed(NamedTuple):
-    """A layer norm's output [rows, channels], and the mean and 1/deviation [rows] it used."""
+    """A layer norm's output y and input x [rows, channels]; mean and 1/deviation [rows] of x."""
 
     y: Slice
+    x: Slice
     mean: Slice
     rstd: Slice
 
@@ -55,25 +63,37 @@ class Layers(TokenLayers):
         gradients: Arena,
         weights: Arena | None = None,
         precision: Precision = Precision.FP32,
+        *,
+        norms: Sequence[str],
+        stream: int,
     ) -> None:
+        """norms: the names of all. Takes memory that lasts, and fills it on `stream`."""
         super().__init__(library, blas, pool, parameters, gradients, weights, precision)
         self._config = config
         self._embedding = ops.Embedding(library, config.vocabulary)
         self._layernorm = ops.LayerNorm(library, precision=precision)
-        self._gelu = ops.BiasGelu(library, precision)
-        self._residual = ops.Residual(library)
         self._attention = _attention(library, config.head_size, precision)
+        width = config.width
+        self._columns = {name: 2 * width * index for index, name in enumerate(norms)}
+        self._places = pool.take("norm places", (2 * width * len(norms),), np.int32, lasting=True)
+        begins = [gradients.offset(f"{name}.{part}") for name in norms for part in _PARTS]
+        places = np.add.outer(begins, np.arange(width)).astype(np.int32).reshape(-1)
+        upload(self._places, places, stream)
 
     # ---- embedding ----
 
-    def embed(self, stream: int, tokens: Slice) -> Slice:
-        """Sum of token (`e`) and position (`p`) embedding of tokens [B, T]: [rows, d]."""
+    def embed_norm(self, stream: int, tokens: Slice, norm: str) -> Normed:
+        """Sum of token (`e`) and position (`p`) embedding of tokens [B, T], and its norm."""
         batch, length = tokens.shape
         width = self._config.width
         x = self._take("x", batch * length, width)
-        tables = self._parameters["e.weight"], self._parameters["p.weight"]
-        self._embedding.forward(stream, x, tokens, *tables, batch, length, width)
-        return x
+        out = self._normed(norm, x)
+        read = self._parameters["e.weight"], self._parameters["p.weight"]
+        self._layernorm.embedding_forward(
+            stream, x, out.y, out.mean, out.rstd, tokens, *read,
+            *self._both(self._parameters, norm), batch * length, length, width,
+        )  # fmt: skip
+        return out
 
     def embed_backward(self, stream: int, dx: Slice, tokens: Slice) -> None:
         """Gradients of both tables from dx [rows, d]; rows of tokens that do not occur are zero."""
@@ -88,62 +108,69 @@ class Layers(TokenLayers):
 
     # ---- layer norm ----
 
-    def norm(self, stream: int, name: str, x: Slice) -> Normed:
-        """Layer norm of x over its channels."""
-        rows, width = x.shape
-        out = Normed(
-            self._take_operand(f"{name}.y", rows, width),
-            self._take(f"{name}.mean", rows),
-            self._take(f"{name}.rstd", rows),
-        )
-        weight, bias = self._both(self._parameters, name)
-        self._layernorm.forward(stream, *out, x, weight, bias, rows, width)
+    def linear_norm(self, stream: int, name: str, norm: str, x: Slice, residual: Slice) -> Normed:
+        """Norm of residual + (x weight^T + bias), that sum being the norm's x."""
+        y = self.project(stream, name, x, wide=True)
+        out = self._normed(norm, y)
+        self._layernorm.residual_forward(
+            stream, y, out.y, out.mean, out.rstd, residual, y, self._parameters[f"{name}.bias"],
+            *self._both(self._parameters, norm), *y.shape,
+        )  # fmt: skip
         return out
 
+    def norm_sums(self, rows: int) -> Slice:
+        """The workspace of a backward pass: [chunks of rows, channels of all norms' parameters]."""
+        return self._take("norm sums", self._layernorm.chunks(rows).chunks, *self._places.shape)
+
     def norm_backward(
-        self, stream: int, name: str, dy: Slice, x: Slice, saved: Normed, dx: Flow | None = None
+        self, stream: int, name: str, sums: Slice, dy: Slice, saved: Normed, dx: Flow | None = None
     ) -> Flow:
         """Gradient of x: added to `dx`, the residual stream's gradient, or a new one."""
-        rows, width = x.shape
+        rows, width = saved.x.shape
         into = self._take_flow(f"{name}.dx", rows, width) if dx is None else dx
-        partial = self._take(f"{name}.partial", *self._layernorm.partial_shape(rows, width))
+        first = self._columns[name]
         self._layernorm.backward(
             stream,
             into.exact,
-            *self._both(self._gradients, name),
-            partial,
+            sums.part(first, (sums.elements - first,)),
             dy,
-            x,
+            saved.x,
             self._parameters[f"{name}.weight"],
             saved.mean,
             saved.rstd,
             rows,
             width,
+            stride=self._places.elements,
             add_dx=dx is not None,
             narrow=into.narrow,
         )
-        self.drop(partial)
         return into
+
+    def norm_gradients(self, stream: int, sums: Slice, rows: int) -> None:
+        """Gradients of all norms' parameters, from what `norm_backward` of each left in sums."""
+        gradients, columns = self._gradients.flat, self._places.elements
+        self._layernorm.parameters(stream, gradients, sums, self._places, rows, columns)
 
     # ---- linear with what follows it ----
 
     def linear_gelu(self, stream: int, name: str, x: Slice) -> tuple[Slice, Slice]:
         """Hidden h = x weight^T + bias, and gelu(h)."""
-        hidden = self.project(stream, name, x)
-        active = self._take_operand(f"{name}.active", *hidden.shape)
-        self._gelu.forward(stream, active, hidden, self._parameters[f"{name}.bias"], *hidden.shape)
+        weight, bias = self._both(self._weights, name)
+        sizes = x.shape[0], weight.shape[0]
+        hidden = self._take_operand(f"{name}.hidden", *sizes)
+        active = self._take_operand(f"{name}.active", *sizes)
+        self._blas.linear_gelu(stream, active, hidden, x, weight, bias, self._precision)
         return hidden, active
 
-    def linear_residual(self, stream: int, name: str, x: Slice, residual: Slice) -> Slice:
-        """y = residual + (x weight^T + bias)."""
-        y = self.project(stream, name, x, wide=True)
-        bias = self._parameters[f"{name}.bias"]
-        self._residual.bias_add(stream, y, residual, y, bias, *y.shape)
-        return y
-
-    def gelu_backward(self, stream: int, dactive: Slice, hidden: Slice) -> None:
-        """Turn the gradient of gelu(hidden) into the gradient of hidden, in place."""
-        self._gelu.backward(stream, dactive, dactive, hidden, *hidden.shape)
+    def linear_gelu_backward(
+        self, stream: int, name: str, dy: Slice, active: Slice, hidden: Slice
+    ) -> Slice:
+        """Gradient of hidden, a new slice, where the layer's input is active = gelu(hidden)."""
+        dhidden = self._take_operand(f"{name}.dhidden", *hidden.shape)
+        weight, gradients = self._weights[f"{name}.weight"], self._both(self._gradients, name)
+        read = dy, active, weight, hidden
+        self._blas.linear_gelu_backward(stream, dhidden, *gradients, *read, self._precision)
+        return dhidden
 
     # ---- attention ----
 
@@ -166,8 +193,14 @@ class Layers(TokenLayers):
 
     # ---- shapes and names ----
 
+    def _normed(self, name: str, x: Slice) -> Normed:
+        """A norm's outputs, to be written."""
+        y, rows = self._take_operand(f"{name}.y", *x.shape), x.shape[0]
+        return Normed(y, x, self._take(f"{name}.mean", rows), self._take(f"{name}.rstd", rows))
+
     def _both(self, arena: Arena, name: str) -> tuple[Slice, Slice]:
-        return arena[f"{name}.weight"], arena[f"{name}.bias"]
+        weight, bias = (arena[f"{name}.{part}"] for part in _PARTS)
+        return weight, bias
 
     def _attention_sizes(self, qkv: Slice) -> tuple[int, int, int]:
         """Windows, heads and tokens a window, as the attention kernels want them."""

@@ -115,9 +115,15 @@ class Linear:
 
     def linear(self, stream: int, name: str, x: Slice, *, wide: bool = False) -> Slice:
         """y = x weight^T + bias."""
-        y = self.project(stream, name, x, wide=wide)
-        bias = self._parameters[f"{name}.bias"]
-        self._bias[y.dtype].forward(stream, y, bias, *y.shape)
+        if wide:
+            y = self.project(stream, name, x, wide=True)
+            self._bias[y.dtype].forward(stream, y, self._parameters[f"{name}.bias"], *y.shape)
+            return y
+        weight = self._weights[f"{name}.weight"]
+        y = self._take_operand(f"{name}.y", x.shape[0], weight.shape[0])
+        # The bias has the type of what it is added to.
+        bias = self._weights[f"{name}.bias"]
+        self._blas.linear(stream, y, x, weight, bias, self._precision)
         return y
 
     def project_backward(
@@ -153,9 +159,12 @@ class Linear:
         return into
 
     def linear_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
-        """As `project_backward`, into a new slice; the bias's gradient too."""
-        self.bias_gradient(stream, name, dy)
-        return self.project_backward(stream, name, dy, x)
+        """The gradient of x, a new slice; those of the weight, and of the bias if there is one."""
+        dx = self._take_operand(f"{name}.dx", *x.shape)
+        weight, dweight = self._weights[f"{name}.weight"], self._gradients[f"{name}.weight"]
+        dbias = self._gradients.get(f"{name}.bias")
+        self._blas.linear_backward(stream, dx, dweight, dbias, dy, x, weight, self._precision)
+        return dx
 
     def weight_gradient(self, stream: int, name: str, dy: Slice, x: Slice) -> None:
         """dy^T x, for a layer whose input needs no gradient, or has it from elsewhere."""

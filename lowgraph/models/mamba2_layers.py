@@ -49,6 +49,9 @@ class PerceptionLayers(Linear):
         self._loops = config.loops
         self._residual = ops.Residual(library)
         self._update = ops.GatedUpdate(library, precision)
+        self._all_turns: ops.GatedLoop | None = None  # where there is a kernel for the whole loop
+        if ops.GatedLoop.fits(config.width, precision):
+            self._all_turns = ops.GatedLoop(library, config.width, precision)
         self._bce = ops.BinaryCrossEntropy(library)
         self._weight = _both_weights(self._weights, config.width)
         self._dweight = _both_weights(gradients, config.width)
@@ -62,10 +65,22 @@ class PerceptionLayers(Linear):
             self._take_flow("states", (self._loops + 1) * rows, width),
             self._take("gates", self._loops * rows, 2 * width),
         )
+        biases = self._parameters["g.bias"], self._parameters["k.bias"]
+        if self._all_turns:
+            states, gates = looped.states.exact, looped.gates
+            tensors = (states, gates, x, branch, self._weight, *biases)
+            self._all_turns.forward(stream, *tensors, rows, self._loops)
+        else:
+            self._turn_by_turn(stream, looped, x, branch, biases)
+        return looped
+
+    def _turn_by_turn(
+        self, stream: int, looped: Looped, x: Slice, branch: Slice, biases: tuple[Slice, Slice]
+    ) -> None:
+        rows, width = x.shape
         first = _turn(looped.states, 0, rows, width)
         self._residual.add(stream, first.exact, x, branch, rows * width)
         self.round_operand(stream, first)
-        biases = self._parameters["g.bias"], self._parameters["k.bias"]
         for turn in range(self._loops):
             h = _turn(looped.states, turn, rows, width)
             gates = _turn(looped.gates, turn, rows, 2 * width)
@@ -77,7 +92,6 @@ class PerceptionLayers(Linear):
             self._update.forward(
                 stream, after.exact, gates, h.exact, *biases, rows, width, narrow=after.narrow
             )
-        return looped
 
     def last(self, looped: Looped, rows: int) -> Flow:
         """The state [rows, d] after the last turn."""
@@ -86,7 +100,25 @@ class PerceptionLayers(Linear):
     def loop_backward(self, stream: int, dh: Slice, looped: Looped) -> None:
         """Turn dh, the gradient of the last state, into that of x and of branch, in place."""
         rows, width = dh.shape
-        all_gates = self.beside("gates", looped.gates)
+        turns = self._loops * rows
+        gates = self.beside("gates", looped.gates)
+        biases = self._gradients["g.bias"], self._gradients["k.bias"]
+        if self._all_turns:
+            partial = self._take("partial", *self._all_turns.partial_shape(rows))
+            tensors = (dh, gates.exact, *biases, partial, self._weight)
+            self._all_turns.backward(stream, *tensors, rows, self._loops)
+        else:
+            self._turn_by_turn_backward(stream, dh, gates)
+            partial = self._take("partial", *self._update.partial_shape(turns, width))
+            self._update.bias_backward(stream, *biases, partial, gates.exact, turns, width)
+        self._blas.gemm(
+            stream, self._dweight, gates.operand, looped.states.operand, 2 * width, width, turns,
+            trans_a=True, precision=self._precision,
+        )  # fmt: skip
+        self.drop(partial, *gates.copies)
+
+    def _turn_by_turn_backward(self, stream: int, dh: Slice, all_gates: Flow) -> None:
+        rows, width = dh.shape
         for turn in reversed(range(self._loops)):
             gates = _turn(all_gates, turn, rows, 2 * width)
             self._update.backward(stream, gates.exact, dh, rows, width, narrow=gates.narrow)
@@ -94,16 +126,6 @@ class PerceptionLayers(Linear):
                 stream, dh, gates.operand, self._weight, rows, width, 2 * width,
                 accumulate=True, precision=self._precision,
             )  # fmt: skip
-        turns = self._loops * rows
-        self._blas.gemm(
-            stream, self._dweight, all_gates.operand, looped.states.operand, 2 * width, width,
-            turns, trans_a=True, precision=self._precision,
-        )  # fmt: skip
-        self.drop(*all_gates.copies)
-        partial = self._take("partial", *self._update.partial_shape(turns, width))
-        biases = self._gradients["g.bias"], self._gradients["k.bias"]
-        self._update.bias_backward(stream, *biases, partial, looped.gates, turns, width)
-        self.drop(partial)
 
     # ---- loss ----
 

@@ -27,6 +27,7 @@ from lowgraph.ops.dropout import Dropout
 from lowgraph.ops.embedding import Embedding
 from lowgraph.ops.evaluation import EvaluationRecord
 from lowgraph.ops.fill import Fill
+from lowgraph.ops.gated_loop import GatedLoop
 from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gated_update import GatedUpdate
 from lowgraph.ops.gelu import BiasGelu
@@ -62,6 +63,7 @@ __all__ = [
     "Fill",
     "FlashAttention",
     "FusedLinear",
+    "GatedLoop",
     "GatedRmsNorm",
     "GatedUpdate",
     "GradientNorm",

@@ -9,7 +9,7 @@ from lowgraph.precision import Precision
 __all__ = ["CrossEntropy"]
 
 _BLOCK = 128
-_ROWS_A_BLOCK = 16  # eight threads a row
+_ROWS_A_BLOCK = 8  # sixteen threads a row
 
 
 class CrossEntropy:
@@ -65,4 +65,4 @@ class CrossEntropy:
     def mean(self, stream: Stream, loss: Pointer, row_loss: Pointer, rows: int) -> None:
         """Overwrite loss [1] with the mean of row_loss [rows], rows >= 1; one launch."""
         check_sizes("CrossEntropy", least=1, rows=rows)
-        self._mean(stream, 1, 64, loss, row_loss, rows)
+        self._mean(stream, 1, 512, loss, row_loss, rows)

@@ -7,6 +7,10 @@ from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, quads
 
 __all__ = ["Embedding"]
 
+_MOST_THREADS = 2**21  # of the sums: a GPU runs some 2**18 at a time
+_ROWS_A_THREAD = 64  # of all rows, for each thread that shares a list
+_SLOTS = 32  # threads of a block for each quad of its slab
+
 
 class Embedding:
     """x[b,t] = token_table[tokens[b,t]] + position_table[t]; float32, int32 tokens.
@@ -22,8 +26,7 @@ class Embedding:
         self.vocabulary = vocabulary
         self._forward = library.kernel("embedding.cu", "embedding_forward")
         self._places = library.kernel("embedding.cu", "embedding_places")
-        self._token = library.kernel("embedding.cu", "embedding_backward_token")
-        self._position = library.kernel("embedding.cu", "embedding_backward_position")
+        self._backward = library.kernel("embedding.cu", "embedding_backward")
 
     @staticmethod
     def places_shape(batch: int, length: int) -> tuple[int]:
@@ -49,7 +52,7 @@ class Embedding:
         check_sizes("Embedding", batch=batch, length=length, channels=channels)
         if batch * length * channels == 0:
             return
-        grid = ceil_div(batch * length * quads(channels), 128)
+        grid = (ceil_div(batch * length, 4), ceil_div(channels, 128))
         positions = 0 if position_table is None else position_table
         self._forward(stream, grid, 128, x, tokens, token_table, positions, batch, length, channels)
 
@@ -68,8 +71,7 @@ class Embedding:
         *,
         accumulate: bool = False,
     ) -> None:
-        """Overwrite dtoken [vocabulary,channels] and dposition [length,channels]; three launches,
-        two without a dposition.
+        """Overwrite dtoken [vocabulary,channels] and dposition [length,channels]; two launches.
 
         places, begin: int32 workspaces of `places_shape(batch, length)` and `begin_shape()`.
         accumulate adds to dtoken and dposition instead.
@@ -78,10 +80,24 @@ class Embedding:
         count, vocabulary = batch * length, self.vocabulary
         if channels == 0:
             return
-        self._places(stream, ceil_div(vocabulary, 32), 32, places, begin, tokens, count, vocabulary)
-        grid = ceil_div(vocabulary * quads(channels), 128)
-        self._token(stream, grid, 128, dtoken, dx, places, begin, vocabulary, channels, accumulate)
-        if length == 0 or dposition is None:
-            return
-        grid = ceil_div(length * quads(channels), 128)
-        self._position(stream, grid, 128, dposition, dx, batch, length, channels, accumulate)
+        self._places(stream, vocabulary, 128, places, begin, tokens, count, vocabulary)
+        positions = 0 if dposition is None else length
+        lists = vocabulary + positions
+        groups = _groups(lists * quads(channels), count)
+        grid = (ceil_div(lists, _SLOTS // groups), ceil_div(channels, 32))
+        into = dtoken, 0 if dposition is None else dposition
+        sizes = vocabulary, batch, positions, channels, groups, accumulate
+        self._backward(stream, grid, 256, *into, dx, places, begin, *sizes)
+
+
+def _groups(sums: int, rows: int) -> int:
+    """How many threads share each of `sums` sums over lists that have `rows` rows in all.
+
+    The more the longer lists can be, as long as the GPU has room for them. A power of two, 1 to 32.
+    """
+    groups = 1
+    while groups < _SLOTS and 2 * groups * _ROWS_A_THREAD <= rows:
+        groups *= 2
+    while groups > 1 and groups * sums > _MOST_THREADS:
+        groups //= 2
+    return groups

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["USE_BATCH", "USE_DROPOUT", "batch_starts", "dropout_words", "philox"]
+__all__ = ["USE_BATCH", "USE_DROPOUT", "batch_starts", "dropout_words", "philox", "steps_starts"]
 
 USE_BATCH = 0
 """The counter's last word for `batch_gather`'s draws."""
@@ -40,11 +40,17 @@ def philox(counter: Words, seed: int) -> Words:
 
 def batch_starts(seed: int, step: int, batch: int, length: int, corpus_bytes: int) -> Words:
     """Return where the `batch` windows of a step begin in the corpus, as `batch_gather` draws."""
-    counter = np.zeros((batch, 4), np.uint64)
-    counter[:, 0], counter[:, 1] = step & 0xFFFFFFFF, step >> 32
-    counter[:, 2], counter[:, 3] = np.arange(batch), USE_BATCH
+    return steps_starts(seed, range(step, step + 1), batch, length, corpus_bytes)[0]
+
+
+def steps_starts(seed: int, steps: range, batch: int, length: int, corpus_bytes: int) -> Words:
+    """Return the same of several steps, [steps,batch]: one draw costs as much as hundreds."""
+    numbers = np.arange(steps.start, steps.stop, dtype=np.uint64)[:, None]
+    counter = np.zeros((len(steps), batch, 4), np.uint64)
+    counter[..., 0], counter[..., 1] = numbers & _MASK, numbers >> _LOW
+    counter[..., 2], counter[..., 3] = np.arange(batch), USE_BATCH
     words = philox(counter, seed)
-    return (words[:, 1] << _LOW | words[:, 0]) % np.uint64(corpus_bytes - length)
+    return (words[..., 1] << _LOW | words[..., 0]) % np.uint64(corpus_bytes - length)
 
 
 def dropout_words(seed: int, counter: int, count: int) -> Words:

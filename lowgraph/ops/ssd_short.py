@@ -10,7 +10,7 @@ from lowgraph.precision import Precision
 __all__ = ["ShortSsd"]
 
 _BLOCK = 256
-_FORWARD_BYTES, _BACKWARD_BYTES = 66048, 119040  # of shared memory: ForwardWork, BackwardWork
+_FORWARD_BYTES, _BACKWARD_BYTES = 66048, 101376  # of shared memory: ForwardWork, BackwardWork
 
 
 class ShortSsd:

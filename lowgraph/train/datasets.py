@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import find_model
-from lowgraph.ops.philox import batch_starts
 from lowgraph.train.classes import Classes, read_classes
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.data import Corpus, heldout_plan, read_corpus
@@ -17,7 +16,7 @@ from lowgraph.train.default_series import read_default_series
 from lowgraph.train.feed import Feeds, Ground, HeldoutText, TextFeed, device_bytes
 from lowgraph.train.plan import Plan, make_plan
 from lowgraph.train.series import Series
-from lowgraph.train.series_feed import ClassFeed, SeriesFeed
+from lowgraph.train.series_feed import ClassFeed, DrawnStarts, SeriesFeed
 from lowgraph.train.series_files import read_series_file
 
 __all__ = ["Dataset", "check_data", "early_plan", "make_feeds", "plan_for", "read_data"]
@@ -134,7 +133,7 @@ def _series_feeds(series: Series, ground: Ground, feed: type[SeriesFeed] = Serie
     windows, places = heldout_plan(heldout_rows, context, batch, ground.heldout_batches)
     train = feed(
         ground, "staged batches", series.train, ground.step, ground.windows,
-        lambda step: batch_starts(ground.seed, step, ground.windows, context, rows),
+        DrawnStarts(ground.seed, ground.windows, context, rows),
     )  # fmt: skip
     heldout = feed(
         ground, "staged held-out batches", series.heldout, ground.cursor, windows,

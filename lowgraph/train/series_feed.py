@@ -18,11 +18,12 @@ import numpy.typing as npt
 from lowgraph import ops
 from lowgraph.driver import event
 from lowgraph.memory import Slice
+from lowgraph.ops.philox import steps_starts
 from lowgraph.ops.shapes import Pointer
 from lowgraph.train.feed import Batch, Ground
 from lowgraph.train.series import Rows
 
-__all__ = ["SLOTS", "ClassFeed", "SeriesFeed"]
+__all__ = ["SLOTS", "ClassFeed", "DrawnStarts", "SeriesFeed"]
 
 SLOTS = 4
 """Steps that may be staged and not done: the host is ahead of the device by so many at most."""
@@ -63,6 +64,7 @@ class SeriesFeed:
         self._stream = ground.stream
         self._copy = ops.StagedCopy(ground.library)
         self._shape = (windows, ground.context, rows.features.shape[1])
+        self._along = np.arange(ground.context)
         count = windows * ground.context
         self._labels_at = _rounded(count * self._shape[2])
         self._elements = self._labels_at + _rounded(count)
@@ -80,10 +82,10 @@ class SeriesFeed:
             self.waits += 1
             event.synchronize(self._events[slot])
         inputs, labels = self._slots[slot]
-        context = inputs.shape[1]
-        for window, start in enumerate(map(int, self._starts(number))):
-            inputs[window] = self._rows.features[start : start + context]
-            labels[window] = self._rows.labels[start : start + context]
+        rows = np.asarray(self._starts(number), np.intp)[:, None] + self._along
+        # "clip" writes into `out` without a buffer between; no row is outside.
+        np.take(self._rows.features, rows, axis=0, out=inputs, mode="clip")
+        labels[...] = self._rows.labels[rows]
 
     def draw(self, stream: int) -> Batch:
         """Features, float32 [B, T, F], and labels, float32 [B, T]."""
@@ -108,6 +110,33 @@ class SeriesFeed:
         """A slot's features [B, T, F] and labels [B, T]."""
         part = partial(_part, slot)
         return part(0, self._shape), part(self._labels_at, self._shape[:2])
+
+
+class DrawnStarts:
+    """Where the windows of a training step begin, drawn as those of a text are from (seed, step).
+
+    For many steps at once: NumPy takes as long for one step's few numbers as for all of them, and
+    longer than a small model's step.
+    """
+
+    _STEPS = 64
+
+    def __init__(self, seed: int, windows: int, context: int, places: int) -> None:
+        """places: rows of the series, and one more."""
+        self._sizes = windows, context, places
+        self._seed = seed
+        self._drawn: npt.NDArray[Any] = np.empty((0, windows), np.intp)
+        self._first = -1
+
+    def __call__(self, step: int) -> npt.NDArray[Any]:
+        """The first row of each window of the step."""
+        first = step - step % self._STEPS
+        if first != self._first:
+            steps = range(first, first + self._STEPS)
+            self._drawn = steps_starts(self._seed, steps, *self._sizes).astype(np.intp)
+            self._first = first
+        starts: npt.NDArray[Any] = self._drawn[step - first]
+        return starts
 
 
 class ClassFeed(SeriesFeed):

@@ -23,6 +23,8 @@ _SUM = 2.0**-22
 """Of a term's size: what a float32 addition, of tensor cores too, cuts off at most."""
 _GATE = 80 * 2.0**-24
 """Of a result: a gate or slope in float32, at an exponent of up to 20."""
+_LIBRARY_GATE = 2.0**-10
+"""The same of cublasLt, which promises nothing: twice what a GPU's own tanh is off."""
 
 
 def routed(first: Route, weight: Route | None = None) -> Any:
@@ -46,7 +48,7 @@ class LayerCase:
     """See the module. Outputs hold NaN until `run`. roundings: to bfloat16 before the last one."""
 
     def __init__(self, bench: Bench, layer: Layer, seed: int = 0) -> None:
-        self.bench, self.layer = bench, layer
+        self.bench, self.layer, self.gate = bench, layer, _GATE
         self.pieces: dict[str, Slice] = {}
         self.values: dict[str, Array] = {}
         chance = np.random.default_rng(seed + sum(layer[1:4]))
@@ -93,8 +95,12 @@ class LayerCase:
         return {role: download(self.pieces[role], self.bench.rig.stream).tobytes()
                 for role in self.outputs}  # fmt: skip
 
-    def check(self, roundings: int = 1) -> None:
-        """Compare with float64. roundings: to bfloat16, the last included, of what is narrow."""
+    def check(self, roundings: int = 1, *, library: bool = False) -> None:
+        """Compare with float64. roundings: to bfloat16, the last included, of what is narrow.
+
+        library: GELU is cublasLt's.
+        """
+        self.gate = _LIBRARY_GATE if library else _GATE
         for role, (want, slack) in self._wanted().items():
             if role not in self.pieces:
                 continue
@@ -125,7 +131,7 @@ class LayerCase:
         if self.layer.form is Form.RESIDUAL:
             residual = self.values["residual"]
             return {"out": (residual + sum_, slack + 2 * _SUM * np.abs(residual))}
-        active = twins.gelu_forward(sum_), STEEPEST * slack + _GATE * np.abs(sum_)
+        active = twins.gelu_forward(sum_), STEEPEST * slack + self.gate * np.abs(sum_)
         return {"hidden": (sum_, slack), "active": active}
 
     def _gradients(self) -> dict[str, tuple[Array, Array]]:
@@ -138,7 +144,7 @@ class LayerCase:
         dx, slack = self._product(dy, self.values["weight"])
         if not gelu:
             return {"dx": (dx, slack), **found}
-        slack = STEEPEST * slack + _GATE * np.abs(dx)
+        slack = STEEPEST * slack + self.gate * np.abs(dx)
         return {"dhidden": (twins.gelu_backward(dx, self.values["hidden"]), slack), **found}
 
     def _product(self, a: Array, b: Array) -> tuple[Array, Array]:

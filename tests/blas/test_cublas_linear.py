@@ -26,9 +26,15 @@ EPILOGUES = {
 forms = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
 
 
+# The slope of GELU is refused but in bfloat16 (test_linear.py).
+TAKEN = [
+    (form, precision) for form in Form for precision in Precision
+    if form is not Form.BACKWARD_GELU or precision is Precision.BF16
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("precision", Precision, ids=str)
-@forms
+@pytest.mark.parametrize(("form", "precision"), TAKEN, ids=str)
 def test_a_layer_is_what_its_formula_says(
     faked: Bench, form: Form, precision: Precision, seed: int
 ) -> None:

@@ -13,7 +13,7 @@ from lowgraph import counters
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice, fill_zero, upload
 from lowgraph.models import CharLMConfig
-from lowgraph.models.layers import Layers
+from lowgraph.models.layers import Layers, Normed
 from lowgraph.models.parameters import decayed_count, initial_values, parameter_specs
 from lowgraph.train.plan import Schedule
 from tests.models import reference
@@ -87,17 +87,20 @@ def test_a_large_vocabulary_of_which_few_tokens_occur(make: Make) -> None:
     assert set(touched) == set(tokens.ravel())
 
 
-def _no_attention(layers: Layers, stream: int, name: str, x: Slice, residual: Slice) -> Slice:
-    """`linear_residual` that leaves the attention's output out of the residual stream."""
-    y = Layers.linear_residual(layers, stream, name, x, residual)
+def _no_attention(
+    layers: Layers, stream: int, name: str, norm: str, x: Slice, residual: Slice
+) -> Normed:
+    """`linear_norm` that leaves the attention's output out of the residual stream."""
     if name.endswith(".o"):
-        fill_zero(y, stream)
-        layers._residual.add(stream, y, residual, y, y.elements)
-    return y
+        fill_zero(x, stream)
+    return Layers.linear_norm(layers, stream, name, norm, x, residual)
 
 
-def _no_gelu_slope(layers: Layers, stream: int, dactive: Slice, hidden: Slice) -> None:
-    """`gelu_backward` that passes the gradient on as it is."""
+def _no_gelu_slope(
+    layers: Layers, stream: int, name: str, dy: Slice, active: Slice, hidden: Slice
+) -> Slice:
+    """`linear_gelu_backward` that takes the GELU for the identity."""
+    return layers.linear_backward(stream, name, dy, active)
 
 
 def _no_bias(layers: Layers, stream: int, name: str, x: Slice) -> Slice:
@@ -108,8 +111,8 @@ def _no_bias(layers: Layers, stream: int, name: str, x: Slice) -> Slice:
 @pytest.mark.parametrize(
     ("method", "crippled"),
     [
-        ("linear_residual", _no_attention),
-        ("gelu_backward", _no_gelu_slope),
+        ("linear_norm", _no_attention),
+        ("linear_gelu_backward", _no_gelu_slope),
         ("linear", _no_bias),
     ],
 )

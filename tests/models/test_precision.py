@@ -198,7 +198,7 @@ def test_a_pass_launches_nothing_more_and_gives_back(make: Make) -> None:
         assert bench.pool.stats().slices == live + 1
         bench.pool.give_back(loss)
         launches[precision] = counts.launches
-    assert len(set(launches.values())) == 1, launches
+    assert launches[BF16] <= launches[FP32] == launches[Precision.TF32], launches
 
 
 def test_activations_take_half_the_memory(make: Make) -> None:
@@ -211,6 +211,6 @@ def test_activations_take_half_the_memory(make: Make) -> None:
         block = trace.blocks[0]
         narrow = [block.norm1.y, block.attended.y, block.attended.qkv, block.hidden, block.active]
         kept[precision] = sum(piece.nbytes for piece in [*narrow, block.norm2.y, trace.logits])
-        wide = block.x, block.middle, block.norm1.mean, block.attended.lse, trace.x
+        wide = block.norm1.x, block.norm2.x, block.norm1.mean, block.attended.lse, trace.norm.x
         assert {piece.dtype.name for piece in wide} == {"float32"}
     assert 2 * kept[BF16] == kept[FP32]

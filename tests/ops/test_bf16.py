@@ -62,6 +62,24 @@ def test_norm_forward(rig: Rig, rows: int, channels: int, seed: int) -> None:
     assert_close(rstd.get(), want[2], FLOAT, "rstd")
 
 
+@seeds
+@sizes
+def test_norm_of_a_residual(rig: Rig, rows: int, channels: int, seed: int) -> None:
+    residual, branch = normal(seed, rows, channels), normal(5, rows, channels)
+    rest = [normal(n, channels) for n in (1, 2, 3)]
+    x, y = in_place(rig, branch), narrow(rig, rows, channels)
+    mean, rstd = output(rig, rows), output(rig, rows)
+    read = [rig.put(residual), x, *(rig.put(a) for a in rest)]
+
+    LayerNorm(rig.library, precision=BF16).residual_forward(
+        rig.stream, x, y, mean, rstd, *read, rows, channels
+    )
+
+    want = twins.layernorm_forward(*wide(residual + (branch + rest[0]), *rest[1:]), 1e-5)
+    assert_once(y.get(), want[0], "y")
+    np.testing.assert_array_equal(x.get(), residual + (branch + rest[0]))
+
+
 @pytest.mark.parametrize("added", [False, True])
 @seeds
 @pytest.mark.parametrize(("rows", "channels"), SIZES[1:])
@@ -72,18 +90,20 @@ def test_norm_backward(rig: Rig, rows: int, channels: int, seed: int, added: boo
     _, mean, rstd = twins.layernorm_forward(*wide(x, weight, weight), 1e-5)
     given = [rig.put(a.astype(np.float32)) for a in (x, weight, mean, rstd)]
     dx = in_place(rig, before) if added else output(rig, rows, channels)
-    copy, dweight, dbias = narrow(rig, rows, channels), output(rig, channels), output(rig, channels)
-    partial = output(rig, *LayerNorm.partial_shape(rows, channels))
+    copy, gradients = narrow(rig, rows, channels), output(rig, 2 * channels)
+    partial = output(rig, LayerNorm.chunks(rows).chunks, 2 * channels)
+    places = rig.put(np.arange(2 * channels, dtype=np.int32))
+    norm = LayerNorm(rig.library, precision=BF16)
 
-    LayerNorm(rig.library, precision=BF16).backward(
-        rig.stream, dx, dweight, dbias, partial, rig.put(dy), *given, rows, channels,
-        add_dx=added, narrow=copy,
-    )  # fmt: skip
+    norm.backward(
+        rig.stream, dx, partial, rig.put(dy), *given, rows, channels, add_dx=added, narrow=copy
+    )
+    norm.parameters(rig.stream, gradients, partial, places, rows, 2 * channels)
 
     want = twins.layernorm_backward(exact_dy, *wide(x, weight), 1e-5)
     assert_close(dx.get(), want[0] + (before if added else 0), FLOAT, "dx")
-    assert_close(dweight.get(), want[1], FLOAT, "dweight")
-    assert_close(dbias.get(), want[2], FLOAT, "dbias")
+    assert_close(gradients.get()[:channels], want[1], FLOAT, "dweight")
+    assert_close(gradients.get()[channels:], want[2], FLOAT, "dbias")
     np.testing.assert_array_equal(copy.get(), bfloat16_bits(dx.get()))
 
 
@@ -91,14 +111,13 @@ def test_norm_backward_without_a_copy(rig: Rig) -> None:
     rows, channels = 19, 36
     dy, x, row = rounded(rows, channels, seed=1)[0], normal(2, rows, channels), normal(3, channels)
     given = [rig.put(a) for a in (dy, x, row, normal(4, rows), normal(5, rows))]
-    partial = output(rig, *LayerNorm.partial_shape(rows, channels))
+    partial = output(rig, LayerNorm.chunks(rows).chunks, 2 * channels)
     found = []
     for copy in (narrow(rig, rows, channels), 0):
         dx = output(rig, rows, channels)
         LayerNorm(rig.library, precision=BF16).backward(
-            rig.stream, dx, output(rig, channels), output(rig, channels), partial, *given,
-            rows, channels, narrow=copy,
-        )  # fmt: skip
+            rig.stream, dx, partial, *given, rows, channels, narrow=copy
+        )
         found.append(dx.get())
     np.testing.assert_array_equal(*found)
 
@@ -215,16 +234,12 @@ def test_float32_memory_is_refused(rig: Rig) -> None:
 
 def test_no_rows(rig: Rig) -> None:
     nothing, row = rig.put(np.zeros((0, 8), np.uint16)), rig.put(np.ones(8, np.float32))
-    none, dweight, dbias = rig.put(np.zeros((0, 8), np.float32)), output(rig, 8), output(rig, 8)
-    partial = output(rig, *LayerNorm.partial_shape(0, 8))
+    none, partial = rig.put(np.zeros((0, 8), np.float32)), output(rig, 1, 16)
     norm = LayerNorm(rig.library, precision=BF16)
 
     norm.forward(rig.stream, nothing, none, none, none, row, row, 0, 8)
-    norm.backward(
-        rig.stream, none, dweight, dbias, partial, nothing, none, row, none, none, 0, 8,
-        narrow=nothing,
-    )  # fmt: skip
+    norm.backward(rig.stream, none, partial, nothing, none, row, none, none, 0, 8, narrow=nothing)
     BiasGelu(rig.library, BF16).forward(rig.stream, nothing, nothing, row, 0, 8)
     CrossEntropy(rig.library, BF16).forward(rig.stream, none, nothing, none.address, 0, 8)
 
-    assert not dweight.get().any() and not dbias.get().any()
+    assert not partial.get().any()

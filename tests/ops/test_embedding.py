@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowgraph.ops import Embedding
+from lowgraph.ops import Embedding, embedding
 from tests.ops import twins
 from tests.ops.compare import (
     ROUNDOFF,
@@ -18,8 +18,12 @@ from tests.ops.compare import (
 from tests.support.rig import Rig
 
 # batch, length, channels, vocabulary
-# The last one is a vocabulary of which almost no token occurs.
-SIZES = [(1, 1, 1, 1), (3, 31, 33, 7), (2, 33, 64, 256), (5, 9, 257, 31), (2, 31, 5, 50304)]
+# The last two: a list of some 400 places, which eight threads share; a vocabulary of which almost
+# no token occurs.
+SIZES = [
+    (1, 1, 1, 1), (3, 31, 33, 7), (2, 33, 64, 256), (5, 9, 257, 31), (4, 257, 36, 50),
+    (2, 31, 5, 50304),
+]  # fmt: skip
 
 
 def make_tokens(seed: int, batch: int, length: int, vocabulary: int) -> Array:
@@ -70,7 +74,7 @@ def test_backward(
     for name, got, old, new in zip(
         ("dtoken", "dposition"), (dtoken, dposition), before, want, strict=True
     ):
-        # At most 40 values of one token are added, one after another.
+        # At most 60 values are added one after another, by one thread.
         assert_close(got.get(), new + (old if accumulate else 0), 64 * ROUNDOFF, name)
     np.testing.assert_array_equal(places.get(), np.argsort(tokens.ravel(), kind="stable"))
     counts = np.bincount(tokens.ravel(), minlength=vocabulary)
@@ -108,6 +112,14 @@ def test_backward_repeats_bit_for_bit(rig: Rig) -> None:
         runs.append(np.concatenate([grad.get() for grad in grads]))
     assert_same_bits(runs[0], runs[1])
     assert_same_bits(runs[0], runs[2])
+
+
+@pytest.mark.parametrize(
+    ("sums", "rows", "groups"),
+    [(1, 0, 1), (1, 127, 1), (1, 128, 2), (16384, 4096, 32), (2**18, 10**6, 8), (10**7, 8192, 1)],
+)
+def test_long_lists_are_shared_where_there_is_room(sums: int, rows: int, groups: int) -> None:
+    assert embedding._groups(sums, rows) == groups
 
 
 def test_no_tokens_leave_a_zero_gradient(rig: Rig) -> None:

@@ -14,6 +14,7 @@ from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.ops.grad_norm import new_stats, stats_bytes
 from lowgraph.ops.random_state import Draws
 from lowgraph.ops.ssd_tensors import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.precision import Precision
 from tests.support.rig import Rig
 
 B, T, C, V, HEADS = 2, 5, 8, 7, 2
@@ -49,14 +50,26 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, row, weight = f(ROWS, C), f(ROWS, C), f(ROWS), f(C)
     tokens, targets = f.ints(B, T), f.ints(ROWS)
     partial, packed, lse = f(64, 2, C), f(ROWS, 3 * C), f(B, HEADS, T)
+    places = f.ints(2 * C)
     lists = f.ints(ROWS), f.ints(V + 1)
     logits, tables = f(ROWS, V), (f(V, C), f(T, C))
     return {
         "norm forward": (lambda: norm.forward(s, y, row, row, x, weight, weight, ROWS, C), 1),
-        "norm backward": (
-            lambda: norm.backward(s, y, weight, weight, partial, x, x, weight, row, row, ROWS, C),
-            3,
+        "norm forward, residual": (
+            lambda: norm.residual_forward(s, y, y, row, row, x, x, *[weight] * 3, ROWS, C),
+            1,
         ),
+        "norm forward, embedding": (
+            lambda: norm.embedding_forward(
+                s, y, y, row, row, tokens, *tables, weight, weight, ROWS, T, C
+            ),
+            1,
+        ),
+        "norm backward": (
+            lambda: norm.backward(s, y, partial, x, x, weight, row, row, ROWS, C),
+            1,
+        ),
+        "norm parameters": (lambda: norm.parameters(s, partial, partial, places, ROWS, 2 * C), 1),
         "bias forward": (lambda: bias.forward(s, y, weight, ROWS, C), 1),
         "bias backward": (lambda: bias.backward(s, weight, partial, x, ROWS, C), 2),
         "gelu forward": (lambda: gelu.forward(s, y, x, weight, ROWS, C), 1),
@@ -73,7 +86,7 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "embedding forward": (lambda: embedding.forward(s, x, tokens, *tables, B, T, C), 1),
         "embedding backward": (
             lambda: embedding.backward(s, *tables, *lists, x, tokens, B, T, C),
-            3,
+            2,
         ),
         "embedding backward, no positions": (
             lambda: embedding.backward(s, tables[0], None, *lists, x, tokens, B, T, C),
@@ -151,6 +164,8 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
     rms, update, gates = ops.RmsNorm(lib), ops.GatedUpdate(lib), f(ROWS, 2 * C)
     partial, flat = f(64, 5, C), f(40)
+    loop, turned = ops.GatedLoop(lib, 8, Precision.FP32), f(2, 16, 8)
+    loop_gates, loop_bias, loop_weight = f(1, 16, 16), f(8), f(16, 8)
     steps, head, big = (f(B, T, HEADS), f(HEADS), f(B, T, HEADS, C))
     inputs = SsdInputs(big, steps, head, head, f(B, T, 3), f(B, T, 3), head)
     grads = SsdInputs(*(f(*rig.get(buffer).shape) for buffer in inputs))
@@ -179,6 +194,18 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             lambda: update.bias_backward(s, weight, weight, partial, gates, ROWS, C),
             2,
         ),
+        "loop forward": (
+            lambda: loop.forward(
+                s, turned, loop_gates, turned, turned, loop_weight, loop_bias, loop_bias, 16, 1
+            ),
+            1,
+        ),
+        "loop backward": (
+            lambda: loop.backward(
+                s, turned, loop_gates, loop_bias, loop_bias, partial, loop_weight, 16, 1
+            ),
+            2,
+        ),
         "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
         "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
         "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
@@ -198,7 +225,7 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     linear, long = ops.FusedLinear(lib, ROWS, C, 16), ops.FusedLinear(lib, 300, C, 16)
     x, y, weight = narrow(300, C), narrow(300, 16), narrow(16, C)
     wide, bias, dweight, room = f(300, 16), f(16), f(16, C), f(*long.workspace_shape())
-    sums = (dweight, bias, room)
+    sums, narrow_bias = (dweight, bias, room), narrow(16)
     return {
         "flashattention forward": (
             lambda: attention.forward(s, out, lse, packed, 1, HEADS, length),
@@ -214,8 +241,8 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "fusedlinear forward": (lambda: linear.forward(s, y, x, weight), 1),
         "fusedlinear wide": (lambda: linear.forward_wide(s, wide, x, weight), 1),
-        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, bias), 1),
-        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, bias), 1),
+        "fusedlinear bias": (lambda: linear.forward_bias(s, y, x, weight, narrow_bias), 1),
+        "fusedlinear gelu": (lambda: linear.forward_gelu(s, y, y, x, weight, narrow_bias), 1),
         "fusedlinear residual": (
             lambda: linear.forward_residual(s, wide, x, weight, bias, wide),
             1,
@@ -263,6 +290,6 @@ def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     words |= {"StagedCopy": "staged copy", "EvaluationRecord": "evaluation record"}
     words |= {"GradientNorm": "gradient norm"}
     words |= {"CausalConv1d": "conv1d", "GatedRmsNorm": "gated", "BinaryCrossEntropy": "bce"}
-    words |= {"RmsNorm": "rms", "GatedUpdate": "update"}
+    words |= {"RmsNorm": "rms", "GatedUpdate": "update", "GatedLoop": "loop forward"}
     for name in set(ops.__all__) - {"ControlBlock", "RandomState"}:  # device state, no launchers
         assert words.get(name, name.lower()) in tested, name

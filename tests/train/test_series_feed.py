@@ -154,7 +154,10 @@ def test_a_slot_is_not_rewritten_before_its_replay_is_done(
         monkeypatch.setattr(driver_event, "is_done", lambda event: False)
         monkeypatch.setattr(driver_event, "synchronize", waited.append)
         written: list[int] = []
-        monkeypatch.setattr(feed, "_starts", lambda step: written.append(len(waited)) or [])
+        starts = feed._starts
+        monkeypatch.setattr(
+            feed, "_starts", lambda step: written.append(len(waited)) or starts(step)
+        )
         for _ in range(SLOTS + 1):
             trainer.parts.advance()
         assert feed.waits == SLOTS + 1

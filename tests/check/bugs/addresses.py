@@ -59,12 +59,13 @@ MISPLACED = (
     ),
     Bug(
         name="layernorm_vector_row",
-        file="layernorm.cu", kernel="layernorm_backward_partial", kind="misaligned",
+        file="layernorm.cu", kernel="layernorm_backward", kind="misaligned",
         scenario="layernorm_parameters",
-        old="float4 g = load_quad(dy + row * C + c, valid), q = load_quad(x + row * C + c, valid);",
-        new="float4 g = load_quad(dy + row * C + c, valid);\n"
-            "        float4 q = valid < 4 ? load_quad(x + row * C + c, valid)\n"
-            "                             : *reinterpret_cast<const float4*>(x + row * C + c);",
+        old="bool whole = C % 4 == 0 && quad_aligned(dy)", new="bool whole = quad_aligned(dy)",
+        at=("g[u] = quad_or_zeros<WHOLE>(dy + at, valid);",
+            "q[u] = quad_or_zeros<WHOLE>(x + at, valid);",
+            "add_rows<true>(&dweight, &dbias, dy, x, mean,"),
+        through=("quad_or_zeros", "load_whole_quad", "column_sums"),
         why="With C = 261 only every fourth row starts at a multiple of 16 bytes.",
     ),
     Bug(

@@ -128,16 +128,16 @@ BOUNDS = (
     Bug(
         name="loss_ring_one_slot_more",
         file="loss_ring.cu", kernel="loss_ring_write", kind=_KIND, scenario="loss_ring",
-        old="ring + control->step % slots;", new="ring + control->step % (slots + 1);",
-        at=("record->step = -1;", "record->loss = loss[0];", "record->lr = control->lr;",
-            "record->step = control->step;"),
+        old="ring + step % slots;", new="ring + step % (slots + 1);",
+        at=("record->step = -1;", "record->loss = found;", "record->lr = lr;",
+            "record->step = step;"),
         why="Step 5 of a ring of 5 goes into a sixth record, past the pinned allocation.",
     ),
     Bug(
         name="cross_entropy_ignored_target",
         file="cross_entropy.cu", kernel="cross_entropy_forward", kind=_KIND,
         scenario="cross_entropy", old="", new="", fault="ignored target",
-        at=("row_loss[me.row] = logf(sum) + (peak - widened(logits",),
+        at=("row_loss[me.row] = logf(sum) + (peak - widened(row[targets",),
         why="A target of -1 in row 0 reads the float before the logits: a negative index.",
     ),
     Bug(
@@ -146,7 +146,7 @@ BOUNDS = (
         scenario="cross_entropy",
         old="const int* __restrict__ targets, int rows, int V)",
         new="const long long* __restrict__ targets, int rows, int V)",
-        at=("row_loss[me.row] = logf(sum) + (peak - widened(logits",),
+        at=("row_loss[me.row] = logf(sum) + (peak - widened(row[targets",),
         why="Two int32 targets are read as one int64: an index far outside of the logits, and"
             " reads past the targets in the second half of the rows.",
     ),
@@ -155,16 +155,15 @@ BOUNDS = (
         file="cross_entropy.cu", kernel="mean_loss", kind=_KIND, scenario="mean_loss",
         old="float* __restrict__ loss, const float* __restrict__ row_loss, int rows)",
         new="float* __restrict__ loss, const double* __restrict__ row_loss, int rows)",
-        at=("for (int r = threadIdx.x; r < rows; r += blockDim.x) sum += row_loss[r];",),
+        at=("found[u] = r < rows ? row_loss[r] : 0.0f;",),
         why="The losses are float32: as doubles the second half of the rows lies past the end.",
     ),
     Bug(
         name="mean_loss_shared_too_small",
         file="cross_entropy.cu", kernel="mean_loss", kind=_KIND, scenario="mean_loss",
-        old="__shared__ double sums[64];", new="__shared__ double sums[32];",
-        at=("sums[threadIdx.x] = sum;",
-            "for (int t = 1; t < 64; t++) sum += sums[t];"),
-        why="The block has 64 threads and each writes its place of a shared array of 32.",
+        old="__shared__ double sums[MEAN_THREADS];", new="__shared__ double sums[MEAN_SUMS];",
+        at=("sums[t] = sum;", "u += MEAN_SUMS) sum += sums[u];"),
+        why="The block has 512 threads and each writes its place of a shared array of 32.",
     ),
     Bug(
         name="embedding_token_is_vocabulary",
@@ -182,13 +181,11 @@ BOUNDS = (
     ),
     Bug(
         name="layernorm_final_column_past_end",
-        file="layernorm.cu", kernel="layernorm_backward_final", kind=_KIND,
+        file="layernorm.cu", kernel="layernorm_parameters", kind=_KIND,
         scenario="layernorm_parameters",
-        old="int c = blockIdx.x * blockDim.x + threadIdx.x;\n    if (c >= C) return;",
-        new="int c = blockIdx.x * blockDim.x + threadIdx.x;\n    if (c > C) return;",
-        at=("bias_sum += from[C];", "dweight[c] = weight_sum;", "dbias[c] = bias_sum;"),
-        why="Column C reads past the last chunk of partial and writes one element past dweight and"
-            " dbias.",
+        old="last = c < columns ? chunks : 0;", new="last = c <= columns ? chunks : 0;",
+        at=("found[u] = chunk < last ? partial[(size_t)chunk * columns + c] : 0.0f;",),
+        why="The column behind the last reads past the last chunk of partial.",
     ),
     Bug(
         name="attention_no_row_guard",

@@ -68,6 +68,30 @@ MAMBA = (
         why="A step's gradient reads the sums of other steps with no barrier after their writes.",
     ),
     Bug(
+        name="ssd_short_no_barrier",
+        file="ssd_short.cu", kernel="ssd_short_forward", kind="shared-race", scenario="ssd_short",
+        old="            w.mix.cell[square_at(t, s)] = weight * part.d[j][e];\n        }\n    }\n"
+            "    __syncthreads();\n",
+        new="            w.mix.cell[square_at(t, s)] = weight * part.d[j][e];\n        }\n    }\n",
+        at=("w.mix.cell[square_at(t, s)] = weight * part.d[j][e];",), through=("along_sum",),
+        why="Two warps share rows of weights; one multiplies with what the other is to write.",
+    ),
+    Bug(
+        name="ssd_short_one_head_more",
+        file="ssd_short_backward.cu", kernel="ssd_short_sum", kind="out-of-bounds",
+        scenario="ssd_short",
+        old="for (int h = 0; h < H; h++)", new="for (int h = 0; h <= H; h++)",
+        through=("load_quad", "load_quad_of"),
+        why="Behind the last head's part of the gradients there is none.",
+    ),
+    Bug(
+        name="gated_loop_one_buffer",
+        file="gated_loop.cu", kernel="gated_loop_forward", kind="shared-race",
+        scenario="gated_loop",
+        old="= w.h[turn % 2];", new="= w.h[0];", through=("store_factors", "add_product"),
+        why="A warp writes the next turn's factors while another one still reads this turn's.",
+    ),
+    Bug(
         name="rms_norm_no_barrier",
         file="rms_norm.cu", kernel="rms_norm_forward", kind="shared-race", scenario="rms_norm",
         old="    squares[me.slot][me.lane] = square;\n    __syncthreads();\n",

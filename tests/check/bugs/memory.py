@@ -53,18 +53,17 @@ UNWRITTEN = (
     ),
     Bug(
         name="layernorm_gradient_not_zeroed",
-        file="layernorm.cu", kernel="layernorm_backward_final", kind="uninitialised-read",
+        file="layernorm.cu", kernel="layernorm_parameters", kind="uninitialised-read",
         scenario="layernorm_parameters", old="", new="", fault="added to what is there",
-        at=("float weight_sum = accumulate ? dweight[c] : 0.0f",),
+        at=("gradients[place] = accumulate ? gradients[place] + sum : sum;",),
         why="The parameters' gradients are accumulated into memory that was never set to zero.",
     ),
     Bug(
         name="embedding_gradient_not_zeroed",
-        file="embedding.cu", kernel="embedding_backward_token", kind="uninitialised-read",
+        file="embedding.cu", kernel="embedding_backward", kind="uninitialised-read",
         scenario="embedding_backward",
-        old="float* to = dtoken + v * C + c;\n"
-            "    float4 sum = accumulate ? load_quad(to, valid) : same_quad(0.0f);",
-        new="float* to = dtoken + v * C + c;\n    float4 sum = load_quad(to, valid);",
+        old="if (accumulate) sum = add_quad(load_quad(to, valid), sum);",
+        new="sum = add_quad(load_quad(to, valid), sum);",
         through=("load_quad",),
         why="The kernel adds to its output although it was asked to overwrite it.",
     ),
@@ -94,9 +93,8 @@ UNWRITTEN = (
     Bug(
         name="mean_loss_shared_not_written",
         file="cross_entropy.cu", kernel="mean_loss", kind="uninitialised-read",
-        scenario="mean_loss_few", old="sums[threadIdx.x] = sum;",
-        new="if (threadIdx.x < rows) sums[threadIdx.x] = sum;",
-        at=("for (int t = 1; t < 64; t++) sum += sums[t];",),
+        scenario="mean_loss_few", old="    sums[t] = sum;", new="    if (t < rows) sums[t] = sum;",
+        at=("u += MEAN_SUMS) sum += sums[u];",),
         why="Threads without a row leave their place of shared memory unwritten, and it is summed.",
     ),
     Bug(

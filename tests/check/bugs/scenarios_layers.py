@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowgraph.ops.shapes import ceil_div, quads, row_chunks
+from lowgraph.ops.shapes import ceil_div
 from tests.check.bugs.bench import Array, Bench, Buffer, Check
 from tests.check.bugs.registry import close, scenario
 from tests.ops import twins
@@ -22,7 +22,7 @@ def layernorm_forward(bench: Bench, fault: str) -> list[Check]:
     inputs = [bench.put(x, "x"), bench.put(weight, "weight"), bench.put(bias, "bias")]
     kernel = bench.kernel("layernorm.cu", "layernorm_forward")
     outputs = [y, mean, rstd]
-    kernel(bench.stream, ceil_div(ROWS, 16), 128, *outputs, *inputs, ROWS, COLUMNS, EPSILON)
+    kernel(bench.stream, ceil_div(ROWS, 16), 256, *outputs, *inputs, ROWS, COLUMNS, EPSILON)
     want = twins.layernorm_forward(*wide(x, weight, bias), EPSILON)
     return close(bench, y=(y, want[0]), mean=(mean, want[1]), rstd=(rstd, want[2]))
 
@@ -37,10 +37,12 @@ def _statistics(bench: Bench, x: Array) -> list[Buffer]:
 @scenario
 def layernorm_backward(bench: Bench, fault: str) -> list[Check]:
     dy, x, weight = normal(0, ROWS, COLUMNS), normal(1, ROWS, COLUMNS), normal(2, COLUMNS)
-    dx = bench.empty((ROWS, COLUMNS), name="dx")
+    dx, chunks = bench.empty((ROWS, COLUMNS), name="dx"), ceil_div(ROWS, 16)
+    partial = bench.empty((chunks, 2 * COLUMNS), name="partial")
     inputs = [bench.put(dy, "dy"), bench.put(x, "x"), bench.put(weight, "weight")]
-    kernel, statistics = bench.kernel("layernorm.cu", "layernorm_backward"), _statistics(bench, x)
-    kernel(bench.stream, ceil_div(ROWS, 16), 128, dx, 0, *inputs, *statistics, ROWS, COLUMNS, 0)
+    kernel, sizes = bench.kernel("layernorm.cu", "layernorm_backward"), (ROWS, COLUMNS)
+    inputs += _statistics(bench, x)
+    kernel(bench.stream, chunks, 256, dx, 0, partial, *inputs, *sizes, 16, 2 * COLUMNS, 0)
     return close(bench, dx=(dx, twins.layernorm_backward(*wide(dy, x, weight), EPSILON)[0]))
 
 
@@ -49,19 +51,21 @@ def layernorm_parameters(bench: Bench, fault: str) -> list[Check]:
     """Fault: the gradients are added to memory that nobody set to zero."""
     columns = 261
     dy, x, weight = normal(0, ROWS, columns), normal(1, ROWS, columns), np.ones(columns, np.float32)
-    chunks, chunk_rows = row_chunks(ROWS)
-    partial = bench.empty((chunks, 2, columns), name="partial")
-    dweight, dbias = bench.empty(columns, name="dweight"), bench.empty(columns, name="dbias")
-    bench.kernel("layernorm.cu", "layernorm_backward_partial")(
-        bench.stream, (ceil_div(columns, 256), chunks), 64, partial,
-        bench.put(dy, "dy"), bench.put(x, "x"), *_statistics(bench, x), ROWS, columns, chunk_rows,
-    )  # fmt: skip
-    bench.kernel("layernorm.cu", "layernorm_backward_final")(
-        bench.stream, ceil_div(columns, 64), 64,
-        dweight, dbias, partial, chunks, columns, int(fault == "added to what is there"),
-    )  # fmt: skip
+    chunks, both = ceil_div(ROWS, 16), 2 * columns
+    partial, dx = bench.empty((chunks, both), name="partial"), bench.empty((ROWS, columns))
+    gradients = bench.empty(both, name="gradients")
+    inputs = [bench.put(dy, "dy"), bench.put(x, "x"), bench.put(weight, "weight")]
+    inputs += _statistics(bench, x)
+    bench.kernel("layernorm.cu", "layernorm_backward")(
+        bench.stream, chunks, 256, dx, 0, partial, *inputs, ROWS, columns, 16, both, 0
+    )
+    places = bench.put(np.arange(both, dtype=np.int32), "places")
+    added = int(fault == "added to what is there")
+    bench.kernel("layernorm.cu", "layernorm_parameters")(
+        bench.stream, ceil_div(both, 32), 256, gradients, partial, places, chunks, both, added
+    )
     _, *want = twins.layernorm_backward(*wide(dy, x, weight), EPSILON)
-    return close(bench, dweight=(dweight, want[0]), dbias=(dbias, want[1]))
+    return close(bench, gradients=(gradients, np.concatenate(want)))
 
 
 @scenario
@@ -74,7 +78,7 @@ def cross_entropy(bench: Bench, fault: str) -> list[Check]:
     loss = bench.empty(ROWS, name="row_loss")
     inputs = [bench.put(logits, "logits"), bench.put(given, "targets")]
     kernel = bench.kernel("cross_entropy.cu", "cross_entropy_forward")
-    kernel(bench.stream, ceil_div(ROWS, 16), 128, loss, *inputs, ROWS, COLUMNS)
+    kernel(bench.stream, ceil_div(ROWS, 8), 128, loss, *inputs, ROWS, COLUMNS)
     return close(bench, row_loss=(loss, twins.cross_entropy_forward(*wide(logits), targets)))
 
 
@@ -85,7 +89,7 @@ def cross_entropy_both(bench: Bench, fault: str) -> list[Check]:
     loss, dlogits = bench.empty(ROWS, name="row_loss"), bench.put(logits, "logits")
     kernel = bench.kernel("cross_entropy.cu", "cross_entropy_forward_backward")
     device_targets = bench.put(targets, "targets")
-    grid = ceil_div(ROWS, 16)
+    grid = ceil_div(ROWS, 8)
     kernel(bench.stream, grid, 128, loss, dlogits, device_targets, ROWS, COLUMNS, 0.25)
     exact = logits.astype(np.float64)
     want = twins.cross_entropy_backward(exact, targets, 0.25)
@@ -98,7 +102,7 @@ def _mean(bench: Bench, rows: int, fault: str = "") -> list[Check]:
     answer = np.zeros(1, np.float32)
     target = answer.ctypes.data if fault == "host scalar" else loss.address
     kernel, data = bench.kernel("cross_entropy.cu", "mean_loss"), bench.put(losses, "row_loss")
-    kernel(bench.stream, 1, 64, target, data, rows)
+    kernel(bench.stream, 1, 512, target, data, rows)
     bench.sync()
     got = answer if fault == "host scalar" else bench.get(loss)
     return [Check("loss", got, losses.astype(np.float64).mean(keepdims=True), 1e-6)]
@@ -107,7 +111,7 @@ def _mean(bench: Bench, rows: int, fault: str = "") -> list[Check]:
 @scenario
 def mean_loss(bench: Bench, fault: str) -> list[Check]:
     """Fault: the result is to go into a scalar of NumPy's."""
-    return _mean(bench, 257, fault)
+    return _mean(bench, 1025, fault)
 
 
 @scenario
@@ -129,7 +133,7 @@ def embedding(bench: Bench, fault: str) -> list[Check]:
     x = bench.empty((BATCH, LENGTH, WIDTH), name="x")
     inputs = [bench.put(given, "tokens"), bench.put(table, "table"), bench.put(position, "pos")]
     kernel = bench.kernel("embedding.cu", "embedding_forward")
-    grid = ceil_div(BATCH * LENGTH * quads(WIDTH), 128)
+    grid = (ceil_div(BATCH * LENGTH, 4), 1)
     kernel(bench.stream, grid, 128, x, *inputs, BATCH, LENGTH, WIDTH)
     return close(bench, x=(x, twins.embedding_forward(tokens, *wide(table, position))))
 
@@ -142,16 +146,11 @@ def embedding_backward(bench: Bench, fault: str) -> list[Check]:
     places, begin = bench.empty(BATCH * LENGTH, np.int32), bench.empty(VOCABULARY + 1, np.int32)
     device_tokens, device_dx = bench.put(tokens, "tokens"), bench.put(dx, "dx")
     bench.kernel("embedding.cu", "embedding_places")(
-        bench.stream, ceil_div(VOCABULARY, 32), 32, places, begin, device_tokens,
-        BATCH * LENGTH, VOCABULARY,
-    )  # fmt: skip
-    bench.kernel("embedding.cu", "embedding_backward_token")(
-        bench.stream, ceil_div(VOCABULARY * quads(WIDTH), 128), 128,
-        dtoken, device_dx, places, begin, VOCABULARY, WIDTH, 0,
-    )  # fmt: skip
-    bench.kernel("embedding.cu", "embedding_backward_position")(
-        bench.stream, ceil_div(LENGTH * quads(WIDTH), 128), 128,
-        dposition, device_dx, BATCH, LENGTH, WIDTH, 0,
+        bench.stream, VOCABULARY, 128, places, begin, device_tokens, BATCH * LENGTH, VOCABULARY
+    )
+    bench.kernel("embedding.cu", "embedding_backward")(
+        bench.stream, (ceil_div(VOCABULARY + LENGTH, 8), 1), 256,
+        dtoken, dposition, device_dx, places, begin, VOCABULARY, BATCH, LENGTH, WIDTH, 4, 0,
     )  # fmt: skip
     want = twins.embedding_backward(dx.astype(np.float64), tokens, VOCABULARY)
     return close(bench, dtoken=(dtoken, want[0]), dposition=(dposition, want[1]))

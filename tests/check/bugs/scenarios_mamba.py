@@ -9,12 +9,15 @@ import numpy as np
 from lowgraph.ops import (
     BinaryCrossEntropy,
     CausalConv1d,
+    GatedLoop,
     GatedRmsNorm,
     GatedUpdate,
+    Residual,
     RmsNorm,
     Ssd,
 )
 from lowgraph.ops.ssd_tensors import SsdInputs, SsdSaved, SsdSizes, SsdWorkspace
+from lowgraph.precision import Precision
 from tests.check.bugs.bench import Array, Bench, Check
 from tests.check.bugs.registry import close, scenario
 from tests.check.bugs.sources import library as _library
@@ -25,6 +28,8 @@ ROWS, COLUMNS, EPSILON = 33, 37, 1e-5  # three blocks of 16 rows, the last with 
 CONV = 2, 21, 37  # three tiles of 8 time steps, the last with five
 COUNT = 1157
 SIZES = SsdSizes(2, 77, 2, 9, 7)  # three chunks, the last with 13 steps
+SHORT = SsdSizes(2, 45, 2, 9, 40)  # one block a head
+LOOP = 33, 40, 3  # rows, channels, turns: three blocks, the last with a row
 GRADIENTS = ("dx", "draw", "ddt_bias", "da_log", "db", "dc", "dd")  # in the order of SsdInputs
 
 
@@ -82,8 +87,8 @@ def bce(bench: Bench, fault: str) -> list[Check]:
     return close(bench, loss=(loss, np.array([twins.bce_forward(*wide(logits, targets))])))
 
 
-def _ssd_arrays() -> list[Array]:
-    batch, length, heads, size, state = SIZES
+def _ssd_arrays(sizes: SsdSizes) -> list[Array]:
+    batch, length, heads, size, state = sizes
     shapes = [(batch, length, heads, size), (batch, length, heads), (heads,), (heads,),
               (batch, length, state), (batch, length, state), (heads,)]  # fmt: skip
     return [normal(n, *shape) for n, shape in enumerate(shapes)]
@@ -92,15 +97,54 @@ def _ssd_arrays() -> list[Array]:
 @scenario
 def ssd(bench: Bench, fault: str) -> list[Check]:
     """Forward and backward."""
-    arrays, dy = _ssd_arrays(), normal(9, *SIZES[:4])
-    layer, y = Ssd(_library(bench)), bench.empty(SIZES[:4], name="y")
+    return _ssd_checks(bench, SIZES)
+
+
+@scenario
+def ssd_short(bench: Bench, fault: str) -> list[Check]:
+    """The same of a sequence that one block makes by itself."""
+    return _ssd_checks(bench, SHORT)
+
+
+def _ssd_checks(bench: Bench, sizes: SsdSizes) -> list[Check]:
+    arrays, dy = _ssd_arrays(sizes), normal(9, *sizes[:4])
+    layer, y = Ssd(_library(bench)), bench.empty(sizes[:4], name="y")
     inputs = SsdInputs(*(bench.put(array) for array in arrays))
-    saved = SsdSaved(*(bench.empty(shape) for shape in Ssd.saved_shapes(SIZES)))
-    layer.forward(bench.stream, y, saved, inputs, SIZES)
-    space = SsdWorkspace(*(bench.empty(shape) for shape in Ssd.workspace_shapes(SIZES)))
+
+    def space_of(shapes: tuple[tuple[int, ...], ...]) -> list[Any]:
+        return [bench.empty(shape) if all(shape) else 0 for shape in shapes]
+
+    saved = SsdSaved(*space_of(Ssd.saved_shapes(sizes)))
+    layer.forward(bench.stream, y, saved, inputs, sizes)
+    space = SsdWorkspace(*space_of(Ssd.workspace_shapes(sizes)))
     grads = [bench.empty(a.shape, name=n) for n, a in zip(GRADIENTS, arrays, strict=True)]
     device_dy = bench.put(dy, "dy")
-    layer.backward(bench.stream, SsdInputs(*grads), space, device_dy, inputs, saved, SIZES)
+    layer.backward(bench.stream, SsdInputs(*grads), space, device_dy, inputs, saved, sizes)
     want = twins.ssd_backward(*wide(dy, *arrays))
     pairs: dict[str, Any] = {grad.name: (grad, want[grad.name]) for grad in grads}
     return close(bench, y=(y, twins.ssd_forward(*wide(*arrays))), **pairs)
+
+
+@scenario
+def gated_loop(bench: Bench, fault: str) -> list[Check]:
+    """Forward and backward of all turns."""
+    rows, channels, turns = LOOP
+    x, branch, dh = (normal(n, rows, channels) for n in range(3))
+    weight = normal(3, 2 * channels, channels, scale=0.2)
+    biases = normal(4, channels), normal(5, channels)
+    layer = GatedLoop(_library(bench), channels, Precision.FP32)
+    states = bench.empty((turns + 1, rows, channels), name="states")
+    gates = bench.empty((turns, rows, 2 * channels), name="gates")
+    inputs = [bench.put(array) for array in (x, branch, weight, *biases)]
+    layer.forward(bench.stream, states, gates, *inputs, rows, turns)
+    gradient, sums = bench.put(dh, "dh"), [bench.empty(channels) for _ in range(2)]
+    partial = bench.empty(layer.partial_shape(rows), name="partial")
+    layer.backward(bench.stream, gradient, gates, *sums, partial, inputs[2], rows, turns)
+    want = wide(x)[0] + wide(branch)[0]
+    for _ in range(turns):
+        want, _ = twins.gated_update_forward(want, want @ weight.T, *wide(*biases))
+    last = bench.empty((rows, channels), name="last")
+    Residual(_library(bench)).add(
+        bench.stream, last, states.address + 4 * turns * rows * channels, bench.put(0 * x), x.size
+    )
+    return close(bench, last=(last, want))

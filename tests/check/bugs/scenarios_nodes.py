@@ -101,7 +101,7 @@ def fetch_loss(bench: Bench, fault: str) -> list[Check]:
     answer, _ = bench.pinned(1, np.float32)
     data, mean = bench.put(losses, "row_loss"), bench.kernel("cross_entropy.cu", "mean_loss")
     copies = bench.new_stream()
-    mean(bench.stream, 1, 64, loss, data, 257)
+    mean(bench.stream, 1, 512, loss, data, 257)
     if fault != "no event":
         bench.order(copies, bench.stream)
     driver.memory.copy_dtoh_async(answer.ctypes.data, loss.address, 4, copies)

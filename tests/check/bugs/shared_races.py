@@ -41,11 +41,14 @@ SHARED = (
         name="layernorm_forward_no_barrier",
         file="layernorm.cu", kernel="layernorm_forward", kind="shared-race",
         scenario="layernorm_forward",
-        old="    spreads[me.slot][me.lane] = spread;\n    __syncthreads();\n",
-        new="    spreads[me.slot][me.lane] = spread;\n",
-        at=("means[me.slot][me.lane] = own_mean;", "spreads[me.slot][me.lane] = spread;",
-            "for (int l = 0; l < ROW_LANES; l++) total += means[me.slot][l]",
-            "squares += spreads[me.slot][l] + square(means[me.slot][l]"),
+        old="    float2 both = row_sums(sums, me, sum, squares);\n",
+        new="""    reinterpret_cast<float2*>(sums[me.slot])[me.lane] = make_float2(sum, squares);
+    float2 both = make_float2(0.0f, 0.0f);
+    for (int l = 0; l < ROW_LANES / 2; l++) {
+        float4 pair = sums[me.slot][l];
+        both = make_float2(both.x + pair.x + pair.z, both.y + pair.y + pair.w);
+    }
+""",
         why="The lanes of a row read one another's sums with no barrier in between; that they are"
             " in one warp orders nothing since Volta.",
     ),
@@ -67,10 +70,10 @@ SHARED = (
     Bug(
         name="mean_loss_warp_barrier",
         file="cross_entropy.cu", kernel="mean_loss", kind="shared-race", scenario="mean_loss",
-        old="    sums[threadIdx.x] = sum;\n    __syncthreads();",
-        new="    sums[threadIdx.x] = sum;\n    __syncwarp();",
-        at=("sums[threadIdx.x] = sum;", "for (int t = 1; t < 64; t++) sum += sums[t];"),
-        why="The block has two warps: a barrier of the warp does not order the second one's sums.",
+        old="    sums[t] = sum;\n    __syncthreads();",
+        new="    sums[t] = sum;\n    __syncwarp();",
+        at=("sums[t] = sum;", "u += MEAN_SUMS) sum += sums[u];"),
+        why="The block has 16 warps: a barrier of the warp does not order the other ones' sums.",
     ),
     Bug(
         name="attention_no_first_barrier",
