@@ -132,9 +132,11 @@ def _digest(about: str, tensors: Tensors) -> str:
     return digest.hexdigest()
 
 
-def _check_format(about: dict[str, Any]) -> None:
+def _check_format(about: Any) -> None:
     if about["format"] != _FORMAT:
         raise ValueError(f"format {about['format']}, this version reads {_FORMAT}")
+    if not isinstance(about["config"], dict):
+        raise ValueError("its 'config' is no JSON object")
     ours = {field.name for field in fields(TrainConfig)}
     different = sorted(ours ^ about["config"].keys())
     if different:

@@ -11,6 +11,7 @@ import hashlib
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import numpy.typing as npt
@@ -132,7 +133,8 @@ def _read_npy(path: Path, content: bytes) -> Table:
         raise refused(path, f"is no NPY file; {_KINDS}")
     try:
         array = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, EOFError, MemoryError) as error:
+    # A damaged header ends in as many ways as Python reads a number, a text, a size.
+    except (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TokenError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise refused(path, f"cannot be read as NPY: {reason}") from error
     if array.dtype.kind not in "fiub":

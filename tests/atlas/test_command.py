@@ -215,6 +215,22 @@ def test_bad_input_is_refused_before_the_device(
 
 
 @pytest.mark.both
+def test_the_precision_is_that_of_the_step(spec: str, tmp_path: Path) -> None:
+    """Of the mlp, whose steps take little time; in bf16 its weights are cast, in nodes more."""
+    nodes = {}
+    for precision in ("fp32", "bf16"):
+        file = tmp_path / precision
+        done = _atlas("--device", spec, "--model", "mlp", "--preset", "nano", "--batch", "1",
+                      "--steps", "3", "--arms", "none", "--precision", precision,
+                      "--json", str(file))  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = json.loads(file.read_text())
+        assert found["precision"] == precision
+        nodes[precision] = found["nodes"]
+    assert nodes["bf16"] > nodes["fp32"] > 0
+
+
+@pytest.mark.both
 def test_an_arm_that_the_step_has_not_is_refused(spec: str) -> None:
     done = _atlas("--device", spec, "--preset", "nano", "--batch", "1", "--steps", "3",
                   "--arms", "ema")  # fmt: skip

@@ -118,6 +118,8 @@ def test_a_number_changed_in_the_metadata_is_refused(tmp_path: Path) -> None:
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": "[]"}), "damaged: "),
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": '{"format": 1}'}),
          "format 1, this version reads 3"),
+        (save({"x": np.zeros(3, np.float32)}, {"lowgraph": '{"format": 3, "config": []}'}),
+         "its 'config' is no JSON object"),
     ],
 )  # fmt: skip
 def test_something_else_is_refused(tmp_path: Path, image: bytes, said: str) -> None:

@@ -135,6 +135,11 @@ BAD_NPY = {
     "CSV": ((HEADER + "".join(GOOD)).encode(), "is no NPY file; a series is a .csv file"),
     "cut off": (_npy(_table())[:-8], "cannot be read as NPY"),
     "header cut off": (_npy(_table())[:20], "cannot be read as NPY"),
+    "too large a size": (
+        _npy(_table()).replace(b"(40, 4)", b"(%d, 4)" % 10**30),
+        "cannot be read as NPY",
+    ),
+    "header never closed": (_npy(_table())[:10] + b"(" * 118, "cannot be read as NPY"),
     "objects": (None, "cannot be read as NPY"),
     "words": (_npy(np.array([["a", "b"]])), "holds <U1, which are no numbers"),
     "complex": (_npy(np.ones((3, 2), complex)), "holds complex128, which are no numbers"),

@@ -106,8 +106,13 @@ def test_what_no_run_can_have(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^--export .*not empty; give one that is not there"):
         (tmp_path / "file").write_text("")
         TrainConfig(export=tmp_path)
-    with pytest.raises(ConfigError, match="is the path of another flag; give one of its own"):
-        TrainConfig(export=tmp_path / "a", checkpoint=tmp_path / "a")
+    with pytest.raises(ConfigError, match="is the path of --json, or a folder above it; give one"):
+        TrainConfig(export=tmp_path / "a", json=tmp_path / "a")
+    # A log is made before the first step, and would be in the way of the folder at the end.
+    for label in ("log", "checkpoint"):
+        for path in (tmp_path / "a", tmp_path / "a" / "b"):
+            with pytest.raises(ConfigError, match=rf"is the path of --{label}, or a folder above"):
+                TrainConfig(export=tmp_path / "a", **{label: path})
 
 
 def test_the_command_refuses_before_it_writes(
