@@ -8,9 +8,9 @@ FORWARD = (
     Bug(
         name="ssd_short_decay_no_barrier",
         file="ssd_short.cu", kernel="ssd_short_forward", kind="shared-race",
-        scenario="ssd_short",
-        old="    __syncthreads();\n\n    UNROLL for (int j = 0; j < 4 && below; j++) {",
-        new="\n    UNROLL for (int j = 0; j < 4 && below; j++) {",
+        scenario="ssd_one_block",
+        old="    make_factors(w.x);\n    __syncthreads();\n",
+        new="    make_factors(w.x);\n",
         at=("w.decay[t] = sum;",
             "float weight = seen ? expf(w.decay[t] - w.decay[s]) * w.dt[s] : 0.0f;",
             "if (has_step) sum_decay("),
@@ -43,13 +43,14 @@ BACKWARD = (
     Bug(
         name="ssd_short_bound_no_barrier",
         file="ssd_short_backward.cu", kernel="ssd_short_backward", kind="shared-race",
-        scenario="ssd_short",
-        old="    __syncthreads();\n\n    if (stripe == 0) {\n        float da",
-        new="    if (stripe == 0) {\n        float da",
-        at=("w.bound[stripe][own] = ", "float da = own < T ? add_stripes(w.bound, own) : 0.0f;"),
-        through=("add_stripes",),
-        why="A step's gradient adds what other threads have summed over their stripes, with no"
-            " barrier after their writes.",
+        scenario="ssd_one_block",
+        old="    run_stripe(w, own, stripe, T);\n    __syncthreads();\n",
+        new="    run_stripe(w, own, stripe, T);\n",
+        at=("run_stripe(w, own, stripe, T);",
+            "w.bound[stripe][own] = sum_column(w, own, stripe * STRIPE, T);"),
+        through=("run_stripe", "sum_column", "load_stripe", "load_quad", "store_quad"),
+        why="A column of running sums is read with no barrier after other threads have put them in"
+            " their rows.",
     ),
     Bug(
         name="ssd_short_totals_not_zeroed",
