@@ -1,4 +1,4 @@
-"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, weights, host programs."""
+"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, graphs, weights, checks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lowgraph.cli import (
     export,
     host_library,
     info,
+    show,
     verify,
 )
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
@@ -33,6 +34,7 @@ _COMMANDS = {
     "export": export,
     "check": check,
     "bench": bench,
+    "show": show,
 }
 
 
