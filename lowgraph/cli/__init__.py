@@ -8,6 +8,7 @@ from lowgraph._version import VERSION
 from lowgraph.cli import (
     ab,
     atlas,
+    audit,
     bench,
     cache,
     check,
@@ -35,6 +36,7 @@ _COMMANDS = {
     "check": check,
     "bench": bench,
     "show": show,
+    "audit": audit,
 }
 
 

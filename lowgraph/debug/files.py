@@ -48,21 +48,21 @@ MAX_BYTES = 64 << 20
 
 _FORMAT, _VERSION = "lowgraph graph", 1
 
-_MEMORY = {
+_MEMORY: dict[str, Check] = {
     "name": text, "address": number, "nbytes": number, "id": number, "generation": number,
     "role": one_of(ROLES), "owner": text, "alive": flag, "where": text,
 }  # fmt: skip
-_BODY = {"label": text, "parent": optional(number)}
+_BODY: dict[str, Check] = {"label": text, "parent": optional(number)}
 _ARGUMENT: dict[str, Check] = {
     "name": text, "type": text, "code": one_of(("", *sorted(CODES))), "pointer": optional(flag),
     "const": optional(flag), "data": hexadecimal, "memory": optional(number),
     "offset": optional(number), "value": lambda value: None,
 }  # fmt: skip
-_NODE = {
+_NODE: dict[str, Check] = {
     "index": number, "body": number, "kind": text, "name": text, "where": text, "stage": text,
     "enabled": flag, "attributes": attributes, "arguments": objects(_ARGUMENT),
 }  # fmt: skip
-_FORM = {
+_FORM: dict[str, Check] = {
     "format": one_of((_FORMAT,)), "version": number, "label": text, "device": text, "origin": text,
     "notes": texts, "memory": objects(_MEMORY), "bodies": objects(_BODY), "nodes": objects(_NODE),
     "edges": pairs,

@@ -20,7 +20,7 @@ from lowgraph.driver.node import CopyParams, FillParams
 from lowgraph.errors import ConfigError
 from lowgraph.memory import PersistentPool
 
-__all__ = ["Reading", "read", "read_handle", "take"]
+__all__ = ["Reading", "read", "read_handle", "reread", "take", "take_handle"]
 
 
 class Reading:
@@ -73,12 +73,25 @@ def read_handle(
     known: they are raw bytes, and such as may be an address of known memory point there.
     Raises ConfigError for no handle, DriverError.
     """
+    return take_handle(handle, label, pool, foreign).form
+
+
+def take_handle(
+    handle: int, label: str, pool: PersistentPool | None, foreign: Sequence[ForeignMemory]
+) -> Reading:
+    """`read_handle`, with the memory behind it."""
     if not isinstance(handle, int) or handle <= 0:
         raise ConfigError(f"{handle!r} is no handle of a graph; give the integer of a CUgraph")
     known, journal = KnownMemory(pool, foreign), Journal("light")
     reader = _Reader(known, journal)
     reader.add(Contents(handle, journal), Body(label))
-    return reader.form(label, driver.current().spec, "handle")
+    return Reading(reader.form(label, driver.current().spec, "handle"), known)
+
+
+def reread(node: Node, record: NodeRecord, known: KnownMemory) -> Node:
+    """The node with what its record holds now; its memories are places in `known.used`."""
+    attributes, arguments = _Reader(known, Journal("light")).held(record, 0)
+    return replace(node, enabled=record.enabled, attributes=attributes, arguments=arguments)
 
 
 class _Reader:
@@ -114,7 +127,7 @@ class _Reader:
     def _node(self, contents: Contents, index: int, body: int, base: int) -> Node:
         record, origin = contents.record(index), contents.origins.get(index)
         launches = self._launches_before(origin)
-        attributes, arguments = self._held(record, launches)
+        attributes, arguments = self.held(record, launches)
         node = Node(
             base + index,
             body,
@@ -137,9 +150,10 @@ class _Reader:
             return len(self._launched_at)
         return sum(1 for index in self._launched_at if index < origin.index)
 
-    def _held(
+    def held(
         self, record: NodeRecord, launches: int
     ) -> tuple[dict[str, Attribute], tuple[Argument, ...]]:
+        """Attributes and arguments of a node that was issued behind so many launches."""
         params = record.params
         if isinstance(params, KernelParams):
             return self._kernel(record, params), self._arguments(record, params, launches)

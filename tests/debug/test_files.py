@@ -21,8 +21,10 @@ HOSTILE = 'x"]; evil [label="\\n\x1b[31m\u202e\ud800</td>\r\n\x00'
 
 def sample() -> Form:
     """A graph of two kernels, a copy and a conditional with a body."""
-    kernel: dict[str, Attribute] = {"source": "a.cu", "source_hash": "ab", "grid": (3, 1, 1), "block": (128, 1, 1),
-              "shared": 0, "cluster": (0, 0, 0), "cooperative": False}  # fmt: skip
+    kernel: dict[str, Attribute] = {
+        "source": "a.cu", "source_hash": "ab", "grid": (3, 1, 1), "block": (128, 1, 1),
+        "shared": 0, "cluster": (0, 0, 0), "cooperative": False,
+    }  # fmt: skip
     memory = Memory("x", 0x1000, 256, 1, 1), Memory("y", 0x2000, 256, 2, 1, "graph", "step")
     x = Argument("x", "float*", "Q", True, False, (0x1010).to_bytes(8, "little"), 0, 16)
     y = Argument("y", "const float*", "Q", True, True, (0x2000).to_bytes(8, "little"), 1, 0)
