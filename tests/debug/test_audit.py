@@ -19,7 +19,7 @@ from lowgraph.errors import AuditFailed, ConfigError, PhaseError
 from lowgraph.memory import PersistentPool
 from lowgraph.train.datasets import read_data
 from lowgraph.train.parts import Parts as TrainerParts
-from tests.capture.bodies import SOURCE, THREE, Body, N, Parts, chain
+from tests.capture.bodies import FOUR, SOURCE, THREE, Body, N, Parts, chain
 from tests.debug.raw import recorded
 from tests.support.rig import Rig
 from tests.train.runs import MICRO, micro_file, micro_plan
@@ -107,6 +107,9 @@ def test_an_updated_graph_is_read_anew_and_a_closed_one_refused(parts: Parts) ->
     parts.pool.give_back(parts.y)
     assert [one.argument for one in audit.check()] == ["x"], "the parameter's name"
     parts.y = parts.pool.take("y", N)
+    parts.run = FOUR
+    assert step.recapture() is False, "another graph has taken its place"
+    assert audit.check() == () and len(audit.form.nodes) == 4
     graph = step.graph
     assert graph is not None
     alone = debug.Audit.of(graph)
@@ -232,6 +235,13 @@ def test_an_edge_that_is_taken_away_leaves_a_race(parts: Parts, cut: tuple[int, 
     assert {(one.first, one.second) for one in found} == {
         (a, b) for a in range(start + 1) for b in range(end, 4)
     }
+
+
+def test_nodes_need_not_stand_in_the_order_in_which_they_run(parts: Parts) -> None:
+    form = debug.read(parts.live(THREE))
+    turned = {0: (1,), 1: (2,), 2: ()}
+    nodes = tuple(replace(node, waits=turned[node.index]) for node in form.nodes)
+    assert debug.races(replace(form, nodes=nodes)) == ([], [])
 
 
 def test_an_edge_taken_from_the_drivers_graph_leaves_a_race(parts: Parts) -> None:
