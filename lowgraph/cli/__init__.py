@@ -13,6 +13,7 @@ from lowgraph.cli import (
     cache,
     check,
     compile,
+    diff,
     export,
     host_library,
     info,
@@ -37,6 +38,7 @@ _COMMANDS = {
     "bench": bench,
     "show": show,
     "audit": audit,
+    "diff": diff,
 }
 
 

@@ -1,8 +1,10 @@
-"""Looking into captured graphs: as data, as text and as a picture; whether their pointers hold."""
+"""Looking into captured graphs: as data, as text and as a picture; audits; comparisons."""
 
 from __future__ import annotations
 
 from lowgraph.debug.audit import Audit, AuditReport, report_of
+from lowgraph.debug.changes import Change, Verdict
+from lowgraph.debug.diff import Diff, NodeDiff, diff
 from lowgraph.debug.dot import dot
 from lowgraph.debug.files import as_dict, from_dict, load
 from lowgraph.debug.form import Argument, Body, Form, Memory, Node
@@ -17,13 +19,18 @@ __all__ = [
     "Audit",
     "AuditReport",
     "Body",
+    "Change",
+    "Diff",
     "Form",
     "Frozen",
     "Memory",
     "Node",
+    "NodeDiff",
     "Race",
     "Stale",
+    "Verdict",
     "as_dict",
+    "diff",
     "dot",
     "from_dict",
     "frozen",

@@ -38,10 +38,19 @@ ATTRIBUTES: dict[str, dict[str, type]] = {
         "cluster": tuple,
         "cooperative": bool,
     },
-    "memset": {"value": int, "element": int, "width": int, "height": int},
-    "memcpy": {"direction": str, "width": int, "height": int, "depth": int},
+    "memset": {"value": int, "element": int, "width": int, "height": int, "pitch": int},
+    "memcpy": {
+        "direction": str,
+        "width": int,
+        "height": int,
+        "depth": int,
+        "to_pitch": int,
+        "source_pitch": int,
+    },
+    "mem_alloc": {"nbytes": int},
 }
-"""What nodes of a kind have beside arguments; a tuple is three numbers, shared and width bytes."""
+"""What nodes of a kind have beside arguments; a tuple is three numbers. Bytes: shared, a copy's
+width, pitches (0 for one row), nbytes; a fill's width is elements of `element` bytes."""
 
 CODES = frozenset("efd?bBhHiIqQ")
 """Letters of the struct module that a typed argument may have; "" is raw bytes."""

@@ -128,6 +128,8 @@ class _Reader:
         record, origin = contents.record(index), contents.origins.get(index)
         launches = self._launches_before(origin)
         attributes, arguments = self.held(record, launches)
+        if record.kind == "mem_alloc":
+            attributes = {"nbytes": driver.node.alloc_bytes(contents.nodes[index])}
         node = Node(
             base + index,
             body,

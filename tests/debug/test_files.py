@@ -34,6 +34,8 @@ def sample() -> Form:
         "width": 4,
         "height": 1,
         "depth": 1,
+        "to_pitch": 0,
+        "source_pitch": 0,
     }
     nodes = (
         Node(0, 0, "kernel", "scale", "a.py:1", "forward", True, (), kernel, (x, y, rate)),

@@ -94,7 +94,9 @@ def test_pointers_are_slice_and_offset_and_scalars_have_their_type(parts: Parts)
     assert [a.value for a in add.arguments] == [None, 0.5, N - 8]
     assert add.attributes["grid"] == (3, 1, 1) and add.attributes["shared"] == 16
     assert add.attributes["source"] == SOURCE.name and "test_form.py:" in add.where
-    assert dict(fill.attributes) == {"value": 0, "element": 4, "width": N, "height": 1}
+    assert dict(fill.attributes) == {
+        "value": 0, "element": 4, "width": N, "height": 1, "pitch": 0,
+    }  # fmt: skip
     assert [form.place(a) for a in copy.arguments] == ["x", "y"]
     assert [a.const for a in copy.arguments] == [False, True]
     assert [a.pointer for a in copy_in.arguments] == [True, False], "the host's end is none"
