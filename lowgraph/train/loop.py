@@ -232,10 +232,12 @@ def check_resume(resume: Checkpoint, config: TrainConfig, plan: Plan, data: Data
     """Raise ConfigError, saying what differs, when the run cannot go on from `resume`."""
     refuse_changes(resume.config, snapshot(config, plan.values()))
     if resume.cursor.data_sha256 != data.sha256:
+        kept = resume.config["data"]
+        was = "none, and so the default data" if kept is None else kept
         raise ConfigError(
             f"the {data.kind} is not the resumed run's: {data.nbytes} bytes of sha256 "
             f"{data.sha256}, the checkpoint has {resume.cursor.data_bytes} of "
-            f"{resume.cursor.data_sha256}; give the same --data"
+            f"{resume.cursor.data_sha256}; give the same --data; the resumed run had {was}"
         )
     if resume.step >= plan.schedule.steps:
         raise ConfigError(

@@ -28,6 +28,7 @@ from lowgraph.train.start import (
     resume_from,
     what_is_not_the_same,
     what_the_data_changed,
+    with_data_of,
 )
 
 __all__ = ["run"]
@@ -55,9 +56,10 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     notes: list[str] = []  # said once the device is, whose line is the first
     resume = None if config.resume is None else resume_from(config.resume, notes.append)
     begun = None if resume is None else resume.plan
-    if begun is not None:
+    if resume is not None and begun is not None:
         make_plan(config, "", begun)  # says what differs, before data are read for another model
         config.check_model(begun.model)
+        config = with_data_of(config, resume)
     data = read_data(model_of(config, begun), config.data)
     early = early_plan(config, data, begun)
     if resume is not None and early is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "resume_from",
     "what_is_not_the_same",
     "what_the_data_changed",
+    "with_data_of",
 ]
 
 Say = Callable[[str], None]
@@ -40,6 +42,21 @@ def resume_from(path: Path, say: Say) -> Checkpoint:
     if file != path and file.name == checkpoint.PREVIOUS_NAME:
         say(f"resume: it is the one before; a killed writer left no {checkpoint.FILE_NAME}")
     return found
+
+
+def with_data_of(config: TrainConfig, resume: Checkpoint) -> TrainConfig:
+    """The config with the resumed run's data where the flag was left out.
+
+    Raises ConfigError, naming that path, when nothing is there any more.
+    """
+    kept = resume.config["data"]
+    if config.data is not None or kept is None:
+        return config
+    if not os.path.exists(kept):
+        raise ConfigError(
+            f"the resumed run had --data {kept}, which is not there; say with --data where it is"
+        )
+    return replace(config, data=Path(kept))
 
 
 def initial_weights(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,19 @@ RESUMED: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_resume_that_cannot_be(files: Path, name: str) -> None:
     flags, said = RESUMED[name]
     _refused(run.run, files, flags, said)
+
+
+def test_a_resume_without_data_takes_those_of_its_run(files: Path) -> None:
+    """Not the default ones; a path that is gone is named."""
+    begun = filled_checkpoint(1)
+    for name, said in (
+        ("words.txt", f"give the same --data; the resumed run had {files / 'words.txt'}"),
+        ("gone.txt", f"the resumed run had --data {files / 'gone.txt'}, which is not there; say"),
+    ):
+        kept = {**begun.config, "data": str(files / name)}
+        checkpoint.write(files / "with data", replace(begun, config=kept))
+        _refused(run.run, files, {"resume": "with data"}, said)
+    _refused(run.run, files, {"resume": "charlm", "data": "words.txt"}, "and so the default data")
 
 
 def _refused(command: Callable[..., Any], files: Path, flags: dict[str, Any], said: str) -> None:
