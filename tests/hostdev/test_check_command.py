@@ -57,6 +57,7 @@ def test_a_gpu_is_refused(tmp_path: Path, script: Path, device: str) -> None:
     [
         ((), "name the Python script to check"),
         (("missing.py",), "missing.py: no such file"),
+        (("README.md",), "README.md cannot be read as Python: "),
         (("kernels_cu/fill.cu",), "name the Python script that launches its kernels"),
         (("examples/own_kernel.py", "--json"), "--json needs a file"),
         (("examples/own_kernel.py", "--json="), "the path is empty"),
