@@ -155,6 +155,8 @@ def _summary(found: Sequence[Finding]) -> str:
     kinds = len({finding.kind for finding in found})
     kernels = len({finding.site.kernel for finding in found})
     launches = check.launches()
+    if not found:  # 0 kernels would read as if none had been checked
+        return f"0 findings in {launches} launch{'' if launches == 1 else 'es'} checked"
     return (
         f"{counted(len(found), 'finding')} ({counted(kinds, 'kind')}) in "
         f"{counted(kernels, 'kernel')}, {launches} launch{'' if launches == 1 else 'es'} checked"
