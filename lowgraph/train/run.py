@@ -17,7 +17,7 @@ from lowgraph.train.checks import naming
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import Dataset, early_plan, plan_for, read_data
 from lowgraph.train.logs import RunLog, open_log
-from lowgraph.train.loop import Trainer, check_resume
+from lowgraph.train.loop import Trainer, check_resume, check_steps_left
 from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
 from lowgraph.train.said import Progress, say_end, say_header
@@ -57,6 +57,10 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     resume = None if config.resume is None else resume_from(config.resume, notes.append)
     begun = None if resume is None else resume.plan
     if resume is not None and begun is not None:
+        if (
+            config.steps is not None
+        ):  # first: its warm-up is longer than such a run, which is not why
+            check_steps_left(resume, config.steps)
         make_plan(config, "", begun)  # says what differs, before data are read for another model
         config.check_model(begun.model)
         config = with_data_of(config, resume)

@@ -80,6 +80,10 @@ RESUMED: dict[str, tuple[dict[str, Any], str]] = {
         {"data": "long.npy", "resume": "mamba2", "sample": 3},
         "--sample 3: mamba2 is trained on series and writes no text",
     ),
+    "fewer steps than are done": (
+        {"data": "words.txt", "resume": "charlm", "steps": 1},
+        "the checkpoint has 1 step done; --steps 1 leaves none: give more --steps",
+    ),
     "other columns": ({"data": "long.npy", "resume": "mamba2"}, "8 features, the model takes 3"),
     "a text": ({"data": "words.txt", "resume": "mamba2"}, "has another ending; a series is"),
 }  # fmt: skip
