@@ -64,13 +64,8 @@ def initial_weights(
 ) -> dict[str, npt.NDArray[np.float32]] | None:
     """Parameters from the folder of `config.weights`; None without one, for the plan's own.
 
-    Raises ConfigError for a folder that is not of the plan's model and shape, and for a model whose
-    weights can neither be read nor written where `config` asks for it.
+    Raises ConfigError for a folder that is not of the plan's model and shape.
     """
-    for label in ("weights", "export"):
-        if getattr(config, label) is not None:
-            with naming(label):
-                huggingface.check_model(plan.model)
     if config.weights is None:
         return None
     with naming("weights"):

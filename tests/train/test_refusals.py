@@ -72,6 +72,10 @@ def test_data_that_do_not_fit(files: Path, command: Callable[..., Any], name: st
 
 
 RESUMED: dict[str, tuple[dict[str, Any], str]] = {
+    "an export of a series": (
+        {"data": "long.npy", "resume": "mamba2", "export": "out"},
+        "--export: mamba2 has no counterpart in transformers",
+    ),
     "another model": (
         {"model": "mamba2", "data": "words.txt", "resume": "charlm"},
         "--model mamba2 differs from the resumed run's charlm",
@@ -109,7 +113,7 @@ def test_a_resume_without_data_takes_those_of_its_run(files: Path) -> None:
 
 
 def _refused(command: Callable[..., Any], files: Path, flags: dict[str, Any], said: str) -> None:
-    paths = {name: files / flags[name] for name in ("data", "resume") if name in flags}
+    paths = {name: files / flags[name] for name in ("data", "resume", "export") if name in flags}
     with pytest.raises(ConfigError) as caught:
         command(TrainConfig(**{**flags, **paths}), lambda text: None)
     assert said in str(caught.value) and "\n" not in str(caught.value)
