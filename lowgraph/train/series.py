@@ -97,7 +97,8 @@ class Series:
             if rows < shape.context:
                 raise ConfigError(
                     f"{self.source}: {rows} rows {what} are shorter than one window "
-                    f"({shape.context} rows); give more rows or a smaller --preset"
+                    f"({shape.context} rows); give more rows, or a --preset of "
+                    "a shorter window if the model has one"
                 )
 
     def baseline(self) -> float:
