@@ -50,10 +50,9 @@ class BenchConfig:
             raise ConfigError("--rounds and --burst-ms must be above 0")
         if not self.chosen():
             raise ConfigError(f"--rows {','.join(self.rows)}: none is of the suite {self.suite}")
-        for flag, folder in (("--json", self.json and self.json.absolute().parent),
-                             ("--plot", self.plot)):  # fmt: skip
-            if folder is not None and not os.path.isdir(folder):
-                raise ConfigError(f"{flag}: the folder {folder} does not exist; create it first")
+        folder = self.json and self.json.absolute().parent
+        if folder is not None and not os.path.isdir(folder):
+            raise ConfigError(f"--json: the folder {folder} does not exist; create it first")
 
     def chosen(self) -> list[Row]:
         """The rows to measure, in the order of the table."""
