@@ -210,10 +210,12 @@ def _lines(found: AB) -> list[str]:
     lines = [f"means of the steps after the first {found.warm_after}, on the device's clock:"]
     for name, arm in (("graphed", found.graphed), ("ungraphed", found.ungraphed)):
         calls = arm.library_calls_per_step
-        beside = f" and {calls} library calls" if calls else ""
+        beside = f" and {counted(calls, 'library call')}" if calls else ""
+        sent = arm.launches_per_step
+        launches = f"{sent} launch{'' if sent == 1 else 'es'}"
         lines.append(
             f"{name:9}  {arm.step_us:10.1f} us/step  (laps {min(arm.lap_us):.1f} to "
-            f"{max(arm.lap_us):.1f})  {arm.launches_per_step} launches{beside}  "
+            f"{max(arm.lap_us):.1f})  {launches}{beside}  "
             f"loss {arm.losses[0]:.4f} to {arm.losses[-1]:.4f}"
         )
     lines.append(f"graphed is {found.speedup:.2f} times as fast")
