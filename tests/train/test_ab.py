@@ -87,7 +87,7 @@ def test_the_file_and_the_picture(device: Device, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "the losses of all 4 steps and the final parameters are the same bits" in said
     told = " ".join(said)
-    assert "  1 launch  " in told and "1 launches " not in told
+    assert "  1 launch  " in told and "  1 launches  " not in told
     warned = any(line.startswith("on the host device both times are a CPU's") for line in said)
     assert warned == (device.kind == "host")
 
