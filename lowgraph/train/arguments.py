@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import DEFAULT_MODEL, MODELS
@@ -23,6 +23,17 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError instead of printing and exiting."""
         raise ConfigError(f"{message} (see --help)")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse's, but it takes what stands behind a flag that is none for an action."""
+        choices = action.choices or ()
+        optional = isinstance(action, argparse._SubParsersAction) and not action.required
+        if optional and value not in choices:
+            names = ", ".join(map(str, choices))
+            raise argparse.ArgumentError(
+                None, f"{value!r} is no value of a flag of {self.prog}, nor {names}"
+            )
+        super()._check_value(action, value)
 
 
 def parse(arguments: Sequence[str] | None = None) -> TrainConfig:

@@ -102,6 +102,16 @@ def test_counts_are_the_trainers(device: Device, tmp_path: Path) -> None:
     parts.close()
 
 
+def test_the_value_of_a_flag_that_is_none_is_told_as_such(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["atlas", "--clip", "1"]) == 2
+    said = capsys.readouterr().err
+    assert said == "error: '1' is no value of a flag of lowgraph atlas, nor summary (see --help)\n"
+    assert main(["atlas", "--clip=1"]) == 2
+    assert "unrecognized arguments: --clip=1" in capsys.readouterr().err
+
+
 def _log(path: Path, us: float) -> str:
     path.write_text(f"step\tstage\tlaunches\tnodes\tus\n1\tforward\t2\t0\t{us}\n")
     return str(path)
