@@ -91,6 +91,13 @@ def test_the_judge_takes_other_kinds_and_the_lines_of_a_helper() -> None:
     assert not judge(bug, [], "wrong").found
 
 
+def test_an_endless_loop_around_an_atomic_is_stopped_in_either() -> None:
+    bug = BY_NAME["hash_insert_table_full"]
+    inside = finding(kind="endless-kernel", kernel="hash_insert", file="/x/atomics.h", line=27)
+    assert judge(bug, [inside], "wrong").found
+    assert not judge(bug, [{**inside, "file": "/x/scatter.cu", "line": 1}], "wrong").found
+
+
 def test_a_race_of_nodes_is_told_by_its_kernels() -> None:
     bug = BY_NAME["streams_no_event"]
     race = finding(kind="node-race", kernel="gelu_backward", other="residual_add", file="", line=0)
