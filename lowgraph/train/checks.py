@@ -22,12 +22,12 @@ def flag(label: str) -> str:
 
 
 @contextmanager
-def naming(label: str) -> Iterator[None]:
-    """Put a flag before what a ConfigError says of the path that it names."""
+def naming(label: str, between: str = " ") -> Iterator[None]:
+    """Put a flag before what a ConfigError says, by itself of the path that it names."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"{flag(label)} {error}") from error
+        raise ConfigError(f"{flag(label)}{between}{error}") from error
 
 
 def check_folder(label: str, path: Path, folder: Path) -> None:

@@ -183,6 +183,10 @@ class TrainConfig:
                 f"--sample {self.sample}: {model} is trained on {kind} and writes no text; leave "
                 "it out"
             )
+        for label in ("weights", "export"):
+            if getattr(self, label) is not None:
+                with naming(label, ": "):
+                    huggingface.check_model(model)
 
     def _check_outputs(self) -> None:
         """A run of hours must not find out at its end that its folder is not there."""

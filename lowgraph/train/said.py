@@ -61,7 +61,7 @@ def _update(schedule: Schedule) -> str:
 
 
 class Progress:
-    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph.
+    """Says a line a lap, an evaluation, a checkpoint; once it is known what became of the graph.
 
     log: where the same figures go, or None.
     """
@@ -71,12 +71,15 @@ class Progress:
         self._log = log
         self._data = data
         self._announced = False
+        self._graph_told = False
 
     def lap(self, trainer: Trainer, lap: Lap) -> None:
         """Say the last loss and gradient norm of a lap, and its speed; what was masked in it."""
+        if not self._graph_told and _graph_is_settled(trainer):
+            self._graph_told = True
+            self._say(_graph_line(trainer))
         if not self._announced:
             self._announced = True
-            self._say(_graph_line(trainer))
             self._say(f"loss in {self._data.unit}; {self._data.terms}")
         masked = [count for count in lap.masked if count]
         if masked:
@@ -133,8 +136,16 @@ def _masked(elements: int, steps: int) -> str:
     )
 
 
+def _graph_is_settled(trainer: Trainer) -> bool:
+    """Whether the step that would be recorded, the second, is behind, or will not come."""
+    done = trainer.step - trainer.first_step
+    return done > 1 or trainer.step == trainer.plan.schedule.steps or not trainer.config.graph
+
+
 def _graph_line(trainer: Trainer) -> str:
     report = trainer.parts.graph_step.report()
+    if trainer.config.graph and trainer.step - trainer.first_step < 2:
+        return "graph: none; it is recorded at the second step, and this run has one"
     if report.captures == 0:
         return f"graph: none ({report.why_no_graph}); every step launches its kernels"
     return (
