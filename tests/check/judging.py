@@ -122,7 +122,7 @@ def judge(bug: Bug, findings: Sequence[Finding], result: str) -> Verdict:
 
 
 def _is_in_an_atomic(finding: Finding) -> bool:
-    """An endless kernel is stopped wherever it is, and a loop around an atomic is mostly in that."""
+    """An endless kernel is stopped wherever it is: one that goes round an atomic, in that."""
     return bool(
         finding["kind"] == "endless-kernel" and Path(str(finding["file"])).name == "atomics.h"
     )
