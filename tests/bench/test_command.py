@@ -91,7 +91,9 @@ def test_train_and_tail_in_small(tmp_path: Path) -> None:
         (("--rows", "B0", "--suite", "train"), ("B0", "train")),
         (("--json", "nowhere/x.json"), ("--json", "create it")),
         (("--plot", "nowhere"), ("--plot", "create it")),
+        (("--json", "."), ("--json .", "is a folder; give a file name")),
         (("--rounds", "0"), ("--rounds", "above 0")),
+        (("--burst-ms", "inf"), ("--burst-ms", "finite")),
         (("--device", "gpu7"), ("gpu7", "cuda:N")),
     ],
 )
