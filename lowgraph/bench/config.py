@@ -51,12 +51,11 @@ class BenchConfig:
             raise ConfigError("--rounds and --burst-ms must be above 0, and finite")
         if not self.chosen():
             raise ConfigError(f"--rows {','.join(self.rows)}: none is of the suite {self.suite}")
-        for flag, folder in (("--json", self.json and self.json.absolute().parent),
-                             ("--plot", self.plot)):  # fmt: skip
-            if folder is not None and not os.path.isdir(folder):
-                raise ConfigError(f"{flag}: the folder {folder} does not exist; create it first")
-            if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
-                raise ConfigError(f"{flag}: the folder {folder} may not be written")
+        folder = self.json and self.json.absolute().parent
+        if folder is not None and not os.path.isdir(folder):
+            raise ConfigError(f"--json: the folder {folder} does not exist; create it first")
+        if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
+            raise ConfigError(f"--json: the folder {folder} may not be written")
         if self.json is not None and os.path.isdir(self.json):
             raise ConfigError(f"--json {self.json} is a folder; give a file name")
 

@@ -35,7 +35,7 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(result.gemm)
     say(f"precision: {_PRECISIONS[result.precision]}")
     say(
-        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {_windows(schedule)} each, "
+        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {_windows(schedule, data)} each, "
         f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
         f"steps, weight decay {schedule.weight_decay:g}"
     )
@@ -45,10 +45,11 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(trainer.parts.pool.stats().text())
 
 
-def _windows(schedule: Schedule) -> str:
+def _windows(schedule: Schedule, data: Dataset) -> str:
+    windows = counted(schedule.batch, "row" if data.kind == "classes" else "window")
     if schedule.accumulate == 1:
-        return f"{schedule.batch} windows"
-    return f"{schedule.accumulate} micro-batches of {schedule.batch} windows"
+        return windows
+    return f"{schedule.accumulate} micro-batches of {windows}"
 
 
 def _update(schedule: Schedule) -> str:
@@ -160,7 +161,8 @@ def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
         say(f"interrupted after step {result.steps} of {trainer.plan.schedule.steps}")
     heldout, bar, name = trainer.heldout[-1][1], result.baseline_loss, result.baseline
     side = "below" if heldout < bar else "above"
-    gap = f"{abs(bar - heldout):.4f} {side} the {name}'s"
+    owner = f"{name}'" if name.endswith("s") else f"{name}'s"
+    gap = f"{abs(bar - heldout):.4f} {side} the {owner}"
     if not math.isfinite(heldout):
         gap = "the run diverged; try a lower --lr"
     say(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowgraph.errors import ConfigError
+from lowgraph.memory import counted
 
 __all__ = ["Rows", "Series", "rate_cross_entropy", "split_series"]
 
@@ -63,7 +64,8 @@ class Series:
         """One line: source, columns, split, sha256."""
         train, heldout = len(self.train.labels), len(self.heldout.labels)
         return (
-            f"{self.source} ({self.about}): {train + heldout} rows of {self.features} features, "
+            f"{self.source} ({self.about}): {train + heldout} rows of "
+            f"{counted(self.features, 'feature')}, "
             f"{train} train + {heldout} held out, sha256 {self.sha256}"
         )
 
@@ -97,7 +99,8 @@ class Series:
             if rows < shape.context:
                 raise ConfigError(
                     f"{self.source}: {rows} rows {what} are shorter than one window "
-                    f"({shape.context} rows); give more rows or a smaller --preset"
+                    f"({shape.context} rows); give more rows, or a --preset of "
+                    "a shorter window if the model has one"
                 )
 
     def baseline(self) -> float:

@@ -81,9 +81,11 @@ def what_is_not_the_same(resume: Checkpoint, plan: Plan, device: Device) -> Iter
     if was != device.spec:
         yield f"resume: begun on {was}; the bits of another device differ"
     if steps != plan.schedule.steps:
+        now = plan.schedule.steps
+        does = "stretches" if now > steps else "shortens"
         yield (
-            f"resume: begun with --steps {steps}; {plan.schedule.steps} stretches the learning-rate"
-            " schedule from here on"
+            f"resume: begun with --steps {steps}; {now} {does} the learning-rate schedule from "
+            "here on"
         )
 
 

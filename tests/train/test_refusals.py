@@ -48,7 +48,8 @@ BOTH: dict[str, tuple[dict[str, Any], str]] = {
     "nothing there": ({"model": "mamba2", "data": "none.csv"}, "no such file or folder"),
     "a short series of a preset": (
         {"model": "mamba2", "data": "short.npy", "preset": "nano"},
-        "6 rows held out are shorter than one window (48 rows); give more rows or a smaller --pre",
+        "6 rows held out are shorter than one window (48 rows); give more rows, or a --preset of a "
+        "shorter window if the model has one",
     ),
     "a short series of a device": (
         {"model": "mamba2", "data": "short.npy", "device": "host"}, "shorter than one window (48",
