@@ -34,8 +34,9 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(f"model: {plan.model} {plan.preset}, {result.params} parameters: {shape}")
     say(result.gemm)
     say(f"precision: {_PRECISIONS[result.precision]}")
+    windows = _windows(schedule, data)
     say(
-        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {_windows(schedule, data)} each, "
+        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {windows} each, "
         f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
         f"steps, weight decay {schedule.weight_decay:g}"
     )
