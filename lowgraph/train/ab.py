@@ -151,6 +151,8 @@ def run(config: TrainConfig, say: Any) -> AB:
     found = measure(device, config, plan, data)
     for line in _lines(found):
         say(line)
+    if device.kind == "host":
+        say("on the host device both times are a CPU's that plays a GPU: they say nothing of one")
     if config.json is not None:
         write_json(config.json, finite(_figures(found, device, plan, data)))
         say(f"figures: {config.json}")

@@ -24,6 +24,7 @@ _PRECISIONS = {
     "tf32": "products in TF32, everything else float32",
     "bf16": "products and what they read in bfloat16; parameters, sums and the rest float32",
 }
+_SLOW_ON_HOST = "; the host device emulates the tensor cores, about ten times slower than fp32"
 
 
 def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
@@ -33,7 +34,8 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(f"data: {data.describe()}")
     say(f"model: {plan.model} {plan.preset}, {result.params} parameters: {shape}")
     say(result.gemm)
-    say(f"precision: {_PRECISIONS[result.precision]}")
+    slow = _SLOW_ON_HOST if (result.precision, result.device) == ("bf16", "host") else ""
+    say(f"precision: {_PRECISIONS[result.precision]}{slow}")
     windows = _windows(schedule, data)
     say(
         f"run: steps {trainer.first_step + 1} to {schedule.steps}, {windows} each, "

@@ -1,6 +1,6 @@
 """Series in files: CSV with a header, or NPY; each row the features of a time step and its label.
 
-Of a CSV the label is the column that is named `label`, else the last; of an NPY array, float or
+Of a CSV the label is the column that is named `label`, in any case of letters, else the last; of an NPY array, float or
 integer [rows, F + 1], the last. Every fault is a ConfigError of one line that says where it is.
 """
 
@@ -151,7 +151,7 @@ def _read_npy(path: Path, content: bytes) -> Table:
 
 def _label_column(table: Table) -> int:
     count = len(table.names)
-    named = [column for column, name in enumerate(table.names) if name == _LABEL]
+    named = [column for column, name in enumerate(table.names) if name.lower() == _LABEL]
     if len(named) > 1:
         raise refused(table.path, f"has {len(named)} columns named {_LABEL}")
     return named[0] if named else count - 1

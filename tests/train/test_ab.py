@@ -86,6 +86,8 @@ def test_the_file_and_the_picture(device: Device, tmp_path: Path) -> None:
     assert {"device", "model", "preset", "data_sha256", "seed", "version"} <= written.keys()
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "the losses of all 4 steps and the final parameters are the same bits" in said
+    warned = any(line.startswith("on the host device both times are a CPU's") for line in said)
+    assert warned == (device.kind == "host")
 
 
 def test_arms_that_differ_fail_and_name_the_step(

@@ -132,6 +132,8 @@ def test_the_command_says_and_writes_its_precision(
     assert done.returncode == 0, done.stderr
     assert all(line in done.stdout for line in said)
     found = json.loads((tmp_path / "run.json").read_text())
+    slow = "; the host device emulates the tensor cores, about ten times slower than fp32\n"
+    assert (slow in done.stdout) == (spec == "host" and precision == "bf16")
     assert found["precision"] == (precision or "fp32")
     assert found["refusals"] == 0 and found["replays"] == 2
     assert found["sample"]

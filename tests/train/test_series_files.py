@@ -82,6 +82,13 @@ def test_what_spreadsheets_write_is_read(tmp_path: Path) -> None:
     assert read_series_file(_csv(tmp_path / "s.CSV", text)).features == 2
 
 
+def test_the_label_is_found_whatever_its_case(tmp_path: Path) -> None:
+    rows = "".join(f"{n % 2},{n}\n" for n in range(20))
+    series = read_series_file(_csv(tmp_path / "s.csv", "Label,a\n" + rows))
+    assert np.array_equal(series.train.labels, np.arange(18) % 2)
+    assert "label in column Label" in series.describe()
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "float32", "bool", ">f8"])
 def test_any_numbers_of_an_array_are_read(tmp_path: Path, dtype: str) -> None:
     table = np.stack([np.arange(20) % 3, np.arange(20) % 2], axis=1).astype(dtype)
@@ -113,6 +120,7 @@ BAD_CSV = {
     "one row": (HEADER + "1,1,0\n", "has 1 row, which cannot be split"),
     "one column": ("label\n0\n1\n", "has 1 column; a series has one feature or more"),
     "semicolons": ("a;label\n1;0\n", "columns are parted by commas"),
+    "two labels in two spellings": ("Label,a,LABEL\n1,0,1\n", "has 2 columns named label"),
     "two labels": ("a,label,label\n1,0,1\n", "has 2 columns named label"),
     "no text": (b"a,label\n\xff\xfe,1\n", "is no CSV text"),
     "NUL": (b"a,label\n\x00,1\n", ("is no CSV text", "no number")),
