@@ -241,20 +241,40 @@ def loop(block: Block) -> Iterator[Row]:
 
 
 def bias(block: Block) -> Iterator[Row]:
-    """A bias's gradient, of the model's width and of its one logit."""
-    bench = block.bench
-    for columns in (CONFIG.width, 1):
-        layer = watch(ops.Bias(bench.library), block.log)
-        (dy, g), dbias = block.fill(ROWS, columns), bench.zeros(columns)
-        partial = bench.zeros(*layer.partial_shape(ROWS, columns))
+    """A bias's gradient, of the model's width."""
+    bench, columns = block.bench, CONFIG.width
+    layer = watch(ops.Bias(bench.library), block.log)
+    (dy, g), dbias = block.fill(ROWS, columns), bench.zeros(columns)
+    partial = bench.zeros(*layer.partial_shape(ROWS, columns))
 
-        def backward() -> None:
-            layer.backward(bench.stream, dbias, partial, dy, ROWS, columns)  # noqa: B023
+    def backward() -> None:
+        layer.backward(bench.stream, dbias, partial, dy, ROWS, columns)
 
-        yield from block.rows(f"bias of {columns}", backward, [(dbias, g.sum(axis=0))])
+    yield from block.rows("bias backward", backward, [(dbias, g.sum(axis=0))])
 
 
-PARTS = {"conv": conv, "ssd": ssd, "norm": norm, "loop": loop, "bias": bias}
+def readout(block: Block) -> Iterator[Row]:
+    """The layer that makes one logit a row."""
+    bench, width = block.bench, CONFIG.width
+    layer = watch(ops.Readout(bench.library), block.log)
+    (x, values), (weight, scale) = block.fill(ROWS, width), block.fill(width)
+    (bias, offset), (dy, g) = block.fill(1), block.fill(ROWS)
+    y, dx, dweight, dbias = (bench.zeros(*s) for s in ((ROWS,), (ROWS, width), (width,), (1,)))
+    partial = bench.zeros(*layer.partial_shape(ROWS, width))
+
+    def forward() -> None:
+        layer.forward(bench.stream, y, x, weight, bias, ROWS, width)
+
+    def backward() -> None:
+        layer.backward(bench.stream, dx, dweight, dbias, partial, dy, x, weight, ROWS, width)
+
+    yield from block.rows("readout forward", forward, [(y, values @ scale + offset)])
+    wants = [(dx, g[:, None] * scale), (dweight, g @ values), (dbias, g.sum(keepdims=True))]
+    yield from block.rows("readout backward", backward, wants)
+
+
+PARTS = {"conv": conv, "ssd": ssd, "norm": norm, "loop": loop, "bias": bias,
+         "readout": readout}  # fmt: skip
 
 
 def main() -> int:

@@ -27,12 +27,20 @@ __device__ __forceinline__ double block_total(double sum, double* sums)
     return sum;
 }
 
-// Overwrites partial[block] with the sum of the losses of the block's elements.
+__device__ __forceinline__ float4 gradient_quad(float4 x, float4 target, float scale)
+{
+    float4 p = sigmoid_quad(x);
+    p = make_float4(p.x - target.x, p.y - target.y, p.z - target.z, p.w - target.w);
+    return multiply_quad(p, same_quad(scale));
+}
+
+// Overwrites partial[block] with the sum of the losses of the block's elements, and dlogits, unless
+// it is null, with their gradients. dlogits may be logits.
 // Launch: block 64, grid `blocks`; each thread walks quads over the whole grid. Sums in double:
 // rounded once.
 extern "C" __global__ void __launch_bounds__(64) bce_partial(
-    float* __restrict__ partial, const float* __restrict__ logits,
-    const float* __restrict__ targets, long long count)
+    float* __restrict__ partial, float* dlogits, const float* logits,
+    const float* __restrict__ targets, long long count, float scale)
 {
     __shared__ double sums[THREADS];
     long long stride = (long long)gridDim.x * THREADS * 4;
@@ -45,6 +53,7 @@ extern "C" __global__ void __launch_bounds__(64) bce_partial(
         if (valid > 1) sum += element_loss(x.y, target.y);
         if (valid > 2) sum += element_loss(x.z, target.z);
         if (valid > 3) sum += element_loss(x.w, target.w);
+        if (dlogits) store_quad(dlogits + i, gradient_quad(x, target, scale), valid);
     }
     sum = block_total(sum, sums);
     if (threadIdx.x == 0) partial[blockIdx.x] = (float)sum;
@@ -60,18 +69,4 @@ extern "C" __global__ void __launch_bounds__(64) bce_final(
     for (int i = threadIdx.x; i < blocks; i += THREADS) sum += partial[i];
     sum = block_total(sum, sums);
     if (threadIdx.x == 0) loss[0] = (float)(sum / count);
-}
-
-// Overwrites dlogits; dlogits may be logits.
-// Launch: block 128, grid ceil(count/512); four elements a thread.
-extern "C" __global__ void __launch_bounds__(128) bce_backward(
-    float* dlogits, const float* logits, const float* __restrict__ targets, long long count,
-    float scale)
-{
-    long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4;
-    if (i >= count) return;
-    int valid = quad_valid(i, count);
-    float4 p = sigmoid_quad(load_quad(logits + i, valid)), y = load_quad(targets + i, valid);
-    p = make_float4(p.x - y.x, p.y - y.y, p.z - y.z, p.w - y.w);
-    store_quad(dlogits + i, multiply_quad(p, same_quad(scale)), valid);
 }

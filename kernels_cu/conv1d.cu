@@ -77,8 +77,8 @@ __device__ __forceinline__ void load_taps(float4* taps, const float* weight, int
     }
 }
 
-// Row `first` + i of a sequence at `from` into rows[i], i < COUNT; zeros outside of the sequence and
-// its channels. All of a thread's loads are on their way before the first is stored.
+// Row `first` + i of a sequence at `from` into rows[i], i < COUNT; zeros outside of the sequence
+// and its channels. All of a thread's loads are on their way before the first is stored.
 template <bool WHOLE, int COUNT>
 __device__ __forceinline__ void load_rows(
     float4 (*rows)[QUADS], const float* from, int first, int T, int stride, const Place& at)

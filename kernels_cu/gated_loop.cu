@@ -1,16 +1,17 @@
 // All turns of a loop of gated refinements that share their weights, in one launch each way.
 //
-//   h_0 = x + branch,  s_k = sigmoid(h_k W_g^T + gate_bias),  t_k = tanh(h_k W_c^T + candidate_bias)
-//   h_{k+1} = h_k + s_k t_k
+//   h_0 = x + branch,  h_{k+1} = h_k + s_k t_k
+//   s_k = sigmoid(h_k W_g^T + gate_bias),  t_k = tanh(h_k W_c^T + candidate_bias)
 //   da_k = dh_{k+1} t_k s_k (1 - s_k),  db_k = dh_{k+1} s_k (1 - t_k^2)
 //   dh_k = dh_{k+1} + da_k W_g + db_k W_c;  the biases' gradients sum da and db over rows and turns
 //
 // Shapes: x, branch, dh [rows,C]; states [turns+1,rows,C], h of each turn; gates [turns,rows,2C], a
 // row's s or da, then its t or db; weight [2C,C], W_g and below it W_c; biases [C]; partial
-// [chunks,2C], which gated_update_bias_final of gated_update.cu adds up. C is a multiple of 8, 128 at
-// most; all begin at multiples of 16 bytes.
-// Rows do not meet in these formulas, so a block takes 16 of them through all turns: h and dh stay in
-// registers, what a product reads of them goes through shared memory, and the weights are read once.
+// [chunks,2C], which gated_update_bias_final of gated_update.cu adds up. C is a multiple of 8, 128
+// at most; all begin at multiples of 16 bytes.
+// Rows do not meet in these formulas, so a block takes 16 of them through all turns: h and dh stay
+// in registers, and what a product reads of them goes through shared memory. In tensor cores' form
+// the weights stay in registers, too.
 // The define LOOP_TF32 chooses what factors are rounded to: common/loop_weights.cuh.
 
 #include "common/loop_weights.cuh"  // Lane, Weights, add_product
@@ -148,8 +149,8 @@ __device__ __forceinline__ void write_gates(
     }
 }
 
-// Overwrites dh, the gradient of the last state, with that of the first; gates, s and t, with da and
-// db; and partial[chunk] with their sums over the chunk's rows and all turns.
+// Overwrites dh, the gradient of the last state, with that of the first; gates, s and t, with da
+// and db; and partial[chunk] with their sums over the chunk's rows and all turns.
 // Launch: block 256, grid chunks, as gated_loop_forward.
 extern "C" __global__ void __launch_bounds__(256) gated_loop_backward(
     float* __restrict__ dh, float* __restrict__ gates, float* __restrict__ partial,

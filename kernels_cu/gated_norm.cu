@@ -10,8 +10,8 @@
 // [chunks,C], which column_sum_final of bias.cu adds up: no atomics, and the bits repeat. All but y
 // is float32.
 // z and dz may be columns of a wider matrix: z_row, at least C, is the distance of their rows.
-// Sixteen threads share a row. Each holds four quads of every matrix at a time, 256 columns with its
-// neighbours: rows up to there are read once, and all their loads are under way together. Where
+// Sixteen threads share a row. Each holds four quads of every matrix at a time, 256 columns with
+// its neighbours: rows up to there are read once, and all their loads are under way together. Where
 // quads are not whole it holds one at a time.
 
 #include "common/act.cuh"      // act_t, quads

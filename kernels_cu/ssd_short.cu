@@ -24,7 +24,13 @@ __device__ __forceinline__ void sum_decay(
     ForwardWork& w, float* dt, float* decay, int t, float A, size_t step, int H)
 {
     float sum = 0.0f;
-    for (int s = 0; s <= t; s++) sum = fmaf(w.dt[s], A, sum);
+    for (int s = 0; s <= t; s += 4) {
+        float4 q = load_quad(w.dt + s, 4);
+        sum = fmaf(q.x, A, sum);
+        if (s + 1 <= t) sum = fmaf(q.y, A, sum);
+        if (s + 2 <= t) sum = fmaf(q.z, A, sum);
+        if (s + 3 <= t) sum = fmaf(q.w, A, sum);
+    }
     w.decay[t] = sum;
     dt[step + (size_t)t * H] = w.dt[t];
     decay[step + (size_t)t * H] = sum;
@@ -52,11 +58,14 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_forward(
     start_square(w.x, x + first * x_row + (size_t)h * P, x_row, T, P);
     close_batch();
     float A = -expf(A_log[h]), d = D[h];
+    if (step >= 0 && step < SIDE) w.dt[step] = 0.0f;
     if (has_step) {
         float u = raw[(first + step) * raw_row + h] + dt_bias[h];
         w.dt[step] = fmaxf(u, 0.0f) + log1pf(expf(-fabsf(u)));
     }
     wait_for_batches<1>();
+    make_factors(w.c);
+    make_factors(w.b);
     __syncthreads();
 
     Part part = empty_part();
@@ -65,6 +74,7 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_forward(
     if (below) add_product<false, true>(part, w.c, w.b, 0, (N + 7) / 8 * 8);
     if (has_step) sum_decay(w, dt, decay, step, A, first * H + h, H);
     wait_for_batches<0>();
+    make_factors(w.x);
     __syncthreads();
 
     UNROLL for (int j = 0; j < 4 && below; j++) {
@@ -72,18 +82,18 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_forward(
             int t = row_of(part, e), s = column_of(part, j, e);
             bool seen = s <= t && t < T;
             float weight = seen ? expf(w.decay[t] - w.decay[s]) * w.dt[s] : 0.0f;
-            w.mix.cell[square_at(t, s)] = weight * part.d[j][e];
+            w.mix.cell[square_at(t, s)] = factor(weight * part.d[j][e]);
         }
     }
     __syncthreads();
 
     part = empty_part();
     if (part.row >= T || part.column >= P) return;
+    Part skip = load_part(x + first * x_row + (size_t)h * P, x_row, T, P);  // not rounded
     add_product<false, false>(part, w.mix, w.x, 0, stop);
     UNROLL for (int j = 0; j < 4; j++) {
         UNROLL for (int e = 0; e < 4; e++) {
-            float skip = w.x.cell[square_at(row_of(part, e), column_of(part, j, e))];
-            part.d[j][e] = fmaf(d, skip, part.d[j][e]);
+            part.d[j][e] = fmaf(d, skip.d[j][e], part.d[j][e]);
         }
     }
     store_part(y + (first * H + h) * P, (size_t)H * P, part, T, P);

@@ -55,52 +55,73 @@ __device__ __forceinline__ void fill_squares(
             int t = row_of(scores, e), s = column_of(scores, j, e), at = square_at(t, s);
             float fade = s <= t && t < T ? expf(decay[t] - decay[s]) : 0.0f;
             float mix = fade * scores.d[j][e];
-            w.mix.cell[at] = mix;
-            w.pairs.cell[at] = fade * w.dt[s] * products.d[j][e];
+            w.mix.cell[at] = factor(mix);
+            w.pairs.cell[at] = factor(fade * w.dt[s] * products.d[j][e]);
             w.cross.cell[at] = mix * products.d[j][e];
             if (s == t) w.totals[2][t] = products.d[j][e];
         }
     }
 }
 
-// The first look at cross: sums of a row, of step `own`, and of a column, over one stripe each.
+// A row's stripe of cross, times dt_s: sums over s come from it. All of it is there if it begins
+// below the diagonal, with zeros above.
+__device__ __forceinline__ void load_stripe(float4 (&q)[STRIPE / 4], const BackwardWork& w, int own,
+                                            int first)
+{
+    UNROLL for (int i = 0; i < STRIPE / 4; i++) {
+        float4 cross = load_quad(w.cross.cell + square_quad(own, first / 4 + i), 4);
+        q[i] = multiply_quad(cross, load_quad(w.dt + first + 4 * i, 4));
+    }
+}
+
+// The sum of cross[t, own] over a stripe of t.
+__device__ __forceinline__ float sum_column(const BackwardWork& w, int own, int first, int T)
+{
+    float sum = 0.0f;
+    UNROLL for (int i = 0; i < STRIPE; i++) {
+        int t = first + i;
+        if (t >= own && t < T) sum += w.cross.cell[square_at(t, own)];
+    }
+    return sum;
+}
+
+// The first look at cross: the sums of a row, of step `own`, and of a column, over one stripe each.
 __device__ __forceinline__ void sum_stripes(BackwardWork& w, int own, int stripe, int T)
 {
     int first = stripe * STRIPE;
-    float row = 0.0f, column = 0.0f;
-    for (int s = first; s < first + STRIPE && s <= own && own < T; s++) {
-        row = fmaf(w.dt[s], w.cross.cell[square_at(own, s)], row);
+    float4 sum = same_quad(0.0f);
+    if (first <= own && own < T) {
+        float4 q[STRIPE / 4];
+        load_stripe(q, w, own, first);
+        UNROLL for (int i = 0; i < STRIPE / 4; i++) sum = add_quad(sum, q[i]);
     }
-    for (int t = own > first ? own : first; t < first + STRIPE && t < T; t++) {
-        column += w.cross.cell[square_at(t, own)];
-    }
-    w.rows[stripe][own] = row;
-    w.direct[stripe][own] = column;
+    w.rows[stripe][own] = (sum.x + sum.y) + (sum.z + sum.w);
+    w.direct[stripe][own] = sum_column(w, own, first, T);
 }
 
-// Puts the sums over s < r in place of a row's stripe of cross.
+// Gives back a sum, and adds the next term to it.
+__device__ __forceinline__ float before(float& sum, float next)
+{
+    float given = sum;
+    sum += next;
+    return given;
+}
+
+// Puts the sums over s < r in place of a row's stripe of cross. All is loaded before the first is
+// stored: the compiler cannot know that they are different places.
 __device__ __forceinline__ void run_stripe(BackwardWork& w, int own, int stripe, int T)
 {
     int first = stripe * STRIPE;
+    if (first > own || own >= T) return;
+    float4 q[STRIPE / 4];
+    load_stripe(q, w, own, first);
     float sum = 0.0f;
-    for (int before = 0; before < stripe; before++) sum += w.rows[before][own];
-    for (int s = first; s < first + STRIPE && s <= own && own < T; s++) {
-        float* at = w.cross.cell + square_at(own, s);
-        float next = fmaf(w.dt[s], *at, sum);
-        *at = sum;
-        sum = next;
+    for (int i = 0; i < stripe; i++) sum += w.rows[i][own];
+    UNROLL for (int i = 0; i < STRIPE / 4; i++) {
+        float x = before(sum, q[i].x), y = before(sum, q[i].y), z = before(sum, q[i].z);
+        float4 run = make_float4(x, y, z, before(sum, q[i].w));
+        store_quad(w.cross.cell + square_quad(own, first / 4 + i), run, 4);
     }
-}
-
-// Adds what step `own` is bound to, over one stripe of later steps.
-__device__ __forceinline__ void sum_bound(BackwardWork& w, int own, int stripe, int T)
-{
-    int first = stripe * STRIPE;
-    float sum = 0.0f;
-    for (int t = own > first ? own : first; t < first + STRIPE && t < T; t++) {
-        sum += w.cross.cell[square_at(t, own)];
-    }
-    w.bound[stripe][own] = sum;
 }
 
 __device__ __forceinline__ float add_stripes(const float (*sums)[SIDE], int own)
@@ -110,14 +131,13 @@ __device__ __forceinline__ float add_stripes(const float (*sums)[SIDE], int own)
     return sum;
 }
 
-// part = dt_s part + D dy_s
-__device__ __forceinline__ void finish_input_gradient(Part& part, const BackwardWork& w, float D)
+// part = dt_s part + D skip, skip: dy_s
+__device__ __forceinline__ void finish_input_gradient(
+    Part& part, const Part& skip, const BackwardWork& w, float D)
 {
     UNROLL for (int j = 0; j < 4; j++) {
         UNROLL for (int e = 0; e < 4; e++) {
-            int s = row_of(part, e);
-            float skip = D * w.dy.cell[square_at(s, column_of(part, j, e))];
-            part.d[j][e] = fmaf(w.dt[s], part.d[j][e], skip);
+            part.d[j][e] = fmaf(w.dt[row_of(part, e)], part.d[j][e], D * skip.d[j][e]);
         }
     }
 }
@@ -151,6 +171,8 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
         w.totals[2][own] = 0.0f;
     }
     wait_for_batches<1>();
+    make_factors(w.c);
+    make_factors(w.b);
     __syncthreads();
 
     Part scores = empty_part(), products = empty_part();
@@ -158,22 +180,25 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     bool below = scores.column < stop && scores.row < T;
     if (below) add_product<false, true>(scores, w.c, w.b, 0, (N + 7) / 8 * 8);
     wait_for_batches<0>();
+    make_factors(w.x);
+    make_factors(w.dy);
     __syncthreads();
     if (below) add_product<false, true>(products, w.dy, w.x, 0, (P + 7) / 8 * 8);
     __syncthreads();
     if (below) fill_squares(w, scores, products, T);
     __syncthreads();
 
-    sum_stripes(w, own, stripe, T);
+    // In each of the next steps the product comes first, while the warp's threads are together.
     Part part = empty_part();
     if (part.row < T && part.column < P) {
+        Part skip = load_part(dy + head_first * P, (size_t)H * P, T, P);  // not rounded
         add_product<true, false>(part, w.mix, w.dy, part.row, steps);
-        finish_input_gradient(part, w, d);
+        finish_input_gradient(part, skip, w, d);
         store_part(dx + x_first, x_row, part, T, P);
     }
+    sum_stripes(w, own, stripe, T);
     __syncthreads();
 
-    run_stripe(w, own, stripe, T);
     float* to = by_head + ((size_t)h * gridDim.y * T + first) * 2 * N;
     bool wanted = part.row < T && part.column < N;
     part = empty_part();
@@ -181,14 +206,15 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
         add_product<false, false>(part, w.pairs, w.b, 0, stop);
         store_part(to + N, 2 * (size_t)N, part, T, N);
     }
+    run_stripe(w, own, stripe, T);
     __syncthreads();
 
-    sum_bound(w, own, stripe, T);
     part = empty_part();
     if (wanted) {
         add_product<true, false>(part, w.pairs, w.c, part.row, steps);
         store_part(to, 2 * (size_t)N, part, T, N);
     }
+    w.bound[stripe][own] = sum_column(w, own, stripe * STRIPE, T);
     __syncthreads();
 
     if (stripe == 0) {
@@ -201,7 +227,8 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     __syncthreads();
     if (threadIdx.x >= 3) return;
     float4 total = same_quad(0.0f);
-    for (int i = 0; i < SIDE; i += 4) total = add_quad(total, load_quad(&w.totals[threadIdx.x][i], 4));
+    const float* totals = w.totals[threadIdx.x];
+    for (int i = 0; i < SIDE; i += 4) total = add_quad(total, load_quad(totals + i, 4));
     partial[((size_t)blockIdx.y * 3 + threadIdx.x) * H + h] =
         (total.x + total.y) + (total.z + total.w);
 }

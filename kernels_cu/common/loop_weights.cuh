@@ -2,7 +2,8 @@
 //
 // With g = lane / 4 and t = lane % 4, warp w's lane owns rows g, g + 8 and columns
 // 16 w + 8 j + 2 t, + 1 (j < 2): the fragment of common/mma.cuh.
-// The define LOOP_TF32 chooses what factors are rounded to: 1 to TF32, in tensor cores; 0 not at all.
+// The define LOOP_TF32 chooses what factors are rounded to: 1 to TF32, in tensor cores; 0 not at
+// all.
 #pragma once
 
 #include "common/mma.cuh"     // multiply_add_tf32
@@ -132,8 +133,8 @@ __device__ __forceinline__ void add_product(
 
 #else
 
-// Nothing: a warp reads its part of the weights through the cache, as often as it needs them. All of
-// them are more than the shared memory of a block on some GPUs.
+// Nothing: a warp reads its part of the weights through the cache, as often as it needs them. All
+// of them are more than the shared memory of a block on some GPUs.
 template <int SIXTEENS, int TILES>
 struct Weights {
 };

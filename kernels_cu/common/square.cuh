@@ -39,8 +39,18 @@ __device__ __forceinline__ int square_at(int row, int column)
     return square_quad(row, column >> 2) + (column & 3);
 }
 
+// A factor as a product takes it.
+__device__ __forceinline__ float factor(float x)
+{
+#if SQUARE_TF32
+    return rounded_tf32(x);
+#else
+    return x;
+#endif
+}
+
 // Starts to fill a square with rows x columns numbers, whose rows are `stride` apart. They are
-// there after wait_for_batches and a barrier.
+// there after wait_for_batches, make_factors and a barrier.
 __device__ __forceinline__ void start_square(
     Square& square, const float* from, size_t stride, int rows, int columns)
 {
@@ -54,12 +64,25 @@ __device__ __forceinline__ void start_square(
         }
         return;
     }
-    for (; row < SIDE; row += SQUARE_ROWS) {
+    _Pragma("unroll 1") for (; row < SIDE; row += SQUARE_ROWS) {
         bool exists = row < rows && column < columns;
         float4 q = same_quad(0.0f);
         if (exists) q = load_quad(from + row * stride + column, quad_valid(column, columns));
         store_quad(square.cell + square_quad(row, quad), q, 4);
     }
+}
+
+// Makes factors of what this thread has filled of a square, once each, and not in every product.
+__device__ __forceinline__ void make_factors(Square& square)
+{
+#if SQUARE_TF32
+    int row = threadIdx.x / (SIDE / 4), quad = threadIdx.x % (SIDE / 4);
+    UNROLL for (int i = 0; i < SIDE; i += SQUARE_ROWS) {
+        float* at = square.cell + square_quad(row + i, quad);
+        float4 q = load_quad(at, 4);
+        store_quad(at, make_float4(factor(q.x), factor(q.y), factor(q.z), factor(q.w)), 4);
+    }
+#endif
 }
 
 // What a lane holds of a product, and where that lies.
@@ -95,8 +118,8 @@ __device__ __forceinline__ int column_of(const Part& part, int j, int e)
 
 #if SQUARE_TF32
 
-// part += A B, summed over first <= k < stop, multiples of 8. A[i][k] is a[i][k], or a[k][i] if
-// A_TURNED; B[k][j] is b[k][j], or b[j][k] if B_TURNED. All lanes of a warp take part.
+// part += A B of factors, summed over first <= k < stop, multiples of 8. A[i][k] is a[i][k], or
+// a[k][i] if A_TURNED; B[k][j] is b[k][j], or b[j][k] if B_TURNED. All lanes of a warp take part.
 template <bool A_TURNED, bool B_TURNED>
 __device__ __forceinline__ void add_product(
     Part& part, const Square& a, const Square& b, int first, int stop)
@@ -106,14 +129,14 @@ __device__ __forceinline__ void add_product(
         float left[4];
         UNROLL for (int r = 0; r < 4; r++) {
             int row = part.row + g + r % 2 * 8, at = k + t + r / 2 * 4;
-            left[r] = rounded_tf32(a.cell[A_TURNED ? square_at(at, row) : square_at(row, at)]);
+            left[r] = a.cell[A_TURNED ? square_at(at, row) : square_at(row, at)];
         }
         UNROLL for (int j = 0; j < 4; j++) {
             float right[2];
             UNROLL for (int r = 0; r < 2; r++) {
                 int column = part.column + j * 8 + g, at = k + t + r * 4;
                 int place = B_TURNED ? square_at(column, at) : square_at(at, column);
-                right[r] = rounded_tf32(b.cell[place]);
+                right[r] = b.cell[place];
             }
             multiply_add_tf32(part.d[j], left, right[0], right[1]);
         }
@@ -160,6 +183,20 @@ __device__ __forceinline__ void add_product(
 }
 
 #endif
+
+// The part of a matrix whose rows are `stride` apart; zeros where it has none.
+__device__ __forceinline__ Part load_part(
+    const float* from, size_t stride, int rows, int columns)
+{
+    Part part = empty_part();
+    UNROLL for (int j = 0; j < 4; j++) {
+        UNROLL for (int e = 0; e < 4; e++) {
+            int row = row_of(part, e), column = column_of(part, j, e);
+            if (row < rows && column < columns) part.d[j][e] = from[row * stride + column];
+        }
+    }
+    return part;
+}
 
 // Writes two neighbours of a row; valid: how many of them exist.
 __device__ __forceinline__ void store_pair(float* to, float x, float y, int valid)

@@ -16,9 +16,13 @@ __all__ = ["draw", "require"]
 _COSTS = ("host_us", "wall_us", "capture_us", "instantiate_us", "upload_us", "update_us")
 
 
-def require() -> None:
-    """Raise ConfigError now if there is no matplotlib."""
+def require(folder: Path) -> None:
+    """Make the folder; raise ConfigError now if that cannot be, or there is no matplotlib."""
     _figure(1)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--plot {folder}: {error.strerror or error}; name a folder") from error
 
 
 def draw(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Path]:

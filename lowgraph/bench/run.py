@@ -30,7 +30,7 @@ def run(config: BenchConfig, say: Say) -> dict[str, Any]:
     """
     programs = checkout()
     if config.plot is not None:
-        plot.require()
+        plot.require(config.plot)
     device, kind = _device(config.device)
     say(f"device: {device}")
     with_rivals = config.rivals and kind == "cuda"

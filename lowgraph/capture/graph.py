@@ -81,6 +81,11 @@ class CapturedGraph:
         return self.census.kernels
 
     @property
+    def pool(self) -> PersistentPool:
+        """What its memory comes from. Raises PhaseError once closed."""
+        return self._live("asked for its pool").pool
+
+    @property
     def retained_bytes(self) -> int:
         """Bytes of the pool that only this graph keeps; 0 once closed."""
         return 0 if self._handles is None else self._handles.pool.retained(self._handles.owner)

@@ -184,11 +184,11 @@ class Journal:
         self.library.append(LibraryCall(name, kernels, addresses, where, current()))
         self.sized("call", f"a call of {name}", (name,))
 
-    def sized(self, kind: str, name: str, sizes: tuple[object, ...]) -> None:
+    def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
         """The pass took a slice of the pool, or asked for a product; see Sized."""
         if threading.get_ident() == self._thread:
             where = open_window.requester() if self._full else _NOT_KEPT
-            self.sizes.append(Sized(kind, name, sizes, where, len(self.launches)))
+            self.sizes.append(Sized(kind, name, sizes, where, len(self.launches), address))
 
     def refuse(self, error: CaptureRefused) -> None:
         """Remember a refusal, so that a body which swallows it does not hide it."""

@@ -78,7 +78,7 @@ class Sized:
     """What a pass asked for beside its launches, by size. after: launches before it.
 
     kind: "slice" of the pool (sizes: bytes), "product" (m, n, k and flags), "call" of a foreign
-    library (sizes: its name; its kernels' are not known).
+    library (sizes: its name; its kernels' are not known). address: of a slice, 0 for others.
     """
 
     kind: str
@@ -86,3 +86,4 @@ class Sized:
     sizes: tuple[object, ...]
     where: str
     after: int
+    address: int = 0

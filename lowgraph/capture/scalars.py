@@ -13,7 +13,7 @@ from typing import Any
 from lowgraph.capture.journal import Journal, LaunchRecord
 from lowgraph.errors import FrozenScalar
 
-__all__ = ["find_declared", "find_frozen", "same_launches"]
+__all__ = ["find_declared", "find_frozen", "launch_pairs", "same_launches"]
 
 _REMEDY = "keep what changes from step to step in device memory, and pass its address"
 _SIZES = ("grid", "block", "dynamic shared memory")
@@ -25,10 +25,10 @@ def same_launches(primed: Journal, recorded: Journal, inside: bool = False) -> b
 
     inside: those in bodies of conditionals, which an unrecorded pass may not have come to.
     """
-    return _pairs(primed, recorded, inside) is not None
+    return launch_pairs(primed, recorded, inside) is not None
 
 
-def _pairs(
+def launch_pairs(
     primed: Journal, recorded: Journal, inside: bool
 ) -> list[tuple[LaunchRecord, LaunchRecord]] | None:
     """Launches inside of conditionals' bodies, or outside, in pairs; None if they are others."""
@@ -50,7 +50,7 @@ def find_frozen(primed: Journal, recorded: Journal) -> FrozenScalar | None:
     """
     found = _find_product(primed, recorded)
     for inside in (False, True):
-        found = found or _first_frozen(_pairs(primed, recorded, inside) or [])
+        found = found or _first_frozen(launch_pairs(primed, recorded, inside) or [])
     return found
 
 

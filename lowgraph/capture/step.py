@@ -100,7 +100,8 @@ class GraphStep:
             stream=stream,
             label=label,
         )
-        self._pinned = bool(pins or inputs)
+        self.declared: tuple[Pin, ...] = (*inputs, *pins)
+        self._pinned = bool(self.declared)
         self._machine = PhaseMachine(label)
         self._graph: CapturedGraph | None = None
         self._launch: Callable[[], None] | None = None  # of a replay; None unless one may be made

@@ -1,4 +1,4 @@
-"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, weights, host programs."""
+"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, graphs, weights, checks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from lowgraph._version import VERSION
 from lowgraph.cli import (
     ab,
     atlas,
+    audit,
     bench,
     cache,
     check,
     compile,
+    diff,
     export,
     host_library,
     info,
+    show,
     verify,
 )
 from lowgraph.cli.outcome import NOBODY_READS, exit_code
@@ -33,6 +36,9 @@ _COMMANDS = {
     "export": export,
     "check": check,
     "bench": bench,
+    "show": show,
+    "audit": audit,
+    "diff": diff,
 }
 
 

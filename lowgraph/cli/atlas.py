@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 
 from lowgraph.train.arguments import add_data, add_model
 from lowgraph.train.arguments_out import non_empty_path
@@ -65,7 +66,8 @@ def run(given: argparse.Namespace) -> None:
     if given.action == "summary":
         atlas.summary(given.logs, say, json=given.json, picture_to=given.plot)
         return
-    names = ("device", "model", "preset", "steps", "batch", "seed", "data", "json", "plot")
+    # Every flag here is a field: one that `add_model` is given later is not left unread.
+    names = {field.name for field in fields(TrainConfig)} & vars(given).keys()
     config = TrainConfig(**{name: getattr(given, name) for name in names}, graph=not given.no_graph)
     arms = None if given.arms is None else [name for name in given.arms.split(",") if name]
     arms = [] if arms == ["none"] else arms

@@ -31,7 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-rivals", action="store_true", help="lowgraph's own arms only")
     parser.add_argument("--json", type=non_empty_path, metavar="F", help="write the rows to a file")
     parser.add_argument(
-        "--plot", type=non_empty_path, metavar="DIR", help="draw bars.png and chain.png there"
+        "--plot",
+        type=non_empty_path,
+        metavar="DIR",
+        help="draw bars.png and chain.png there; made if needed",
     )
 
 

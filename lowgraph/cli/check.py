@@ -10,6 +10,8 @@ import os
 import runpy
 import sys
 import traceback
+import warnings
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,6 +52,7 @@ def run(given: argparse.Namespace) -> None:
         raise ConfigError(f"{name}: no such file; name the Python script to check")
     if script.suffix in (".cu", ".cuh"):
         raise ConfigError(f"{name}: name the Python script that launches its kernels")
+    _check_python(script)
     arguments, path = _split(rest, given.json)
     if path == "":
         raise ConfigError("--json: the path is empty")
@@ -66,6 +69,20 @@ def run(given: argparse.Namespace) -> None:
             write_json(out, {"findings": [finding.as_dict() for finding in found]})
     if found or code:
         raise SystemExit(FAILED if found else code)
+
+
+def _check_python(script: Path) -> None:
+    """Refuse what Python cannot read before a device is asked for: a page of text, say."""
+    if script.suffix == ".pyc" or zipfile.is_zipfile(script):  # which run too
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the run gives them
+            compile(script.read_bytes(), str(script), "exec")
+    except (SyntaxError, ValueError, OSError) as error:
+        raise ConfigError(
+            f"{script} cannot be read as Python: {error}; name the Python script to check"
+        ) from error
 
 
 def _split(arguments: Sequence[str], path: str | None) -> tuple[list[str], str | None]:
@@ -138,6 +155,8 @@ def _summary(found: Sequence[Finding]) -> str:
     kinds = len({finding.kind for finding in found})
     kernels = len({finding.site.kernel for finding in found})
     launches = check.launches()
+    if not found:  # 0 kernels would read as if none had been checked
+        return f"0 findings in {launches} launch{'' if launches == 1 else 'es'} checked"
     return (
         f"{counted(len(found), 'finding')} ({counted(kinds, 'kind')}) in "
         f"{counted(kernels, 'kernel')}, {launches} launch{'' if launches == 1 else 'es'} checked"

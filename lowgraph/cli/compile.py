@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from lowgraph.driver import compiler
-from lowgraph.errors import ConfigError
+from lowgraph.errors import ConfigError, KernelSourceError
 from lowgraph.hostdev import kernel_build
 from lowgraph.kernels import source
 
@@ -55,11 +55,14 @@ def compile_image(file: Path, arch: str, defines: dict[str, str]) -> bytes:
     """Return the module image of a source for "host" or a GPU's "sm_NN".
 
     Included files are looked for beside the source and among lowgraph's kernels. Raises ConfigError
-    for another arch, KernelSourceError without the file, BuildError when it cannot be compiled.
+    for another arch and for a file that is not there, BuildError when it cannot be compiled.
     """
     if not re.fullmatch(r"host|sm_\d{2,3}[af]?", arch):
         raise ConfigError(f"--arch {arch}: must be host, or a GPU's such as sm_80 or sm_90")
-    path = source.find(file)
+    try:
+        path = source.find(file)
+    except KernelSourceError as error:
+        raise ConfigError(str(error)) from error
     folders = source.include_dirs(path)
     if arch == "host":
         return bytes(kernel_build.compile(path, folders, defines))

@@ -33,7 +33,7 @@ def run(given: argparse.Namespace) -> None:
 
     huggingface.check_target(given.folder)
     try:
-        found = checkpoint.read(given.checkpoint)
+        found = checkpoint.read(given.checkpoint, resuming=False)
     except ConfigError as error:  # it speaks of the flag that it is read by elsewhere
         raise ConfigError(str(error).removeprefix("--resume ")) from error
     plan, folder = found.plan, Path(given.folder)

@@ -81,10 +81,11 @@ class Recorder(Protocol):
         addresses: device memory that those kernels use.
         """
 
-    def sized(self, kind: str, name: str, sizes: tuple[object, ...]) -> None:
+    def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
         """A "slice" of the pool was taken (sizes: bytes), or a "product" asked for (m, n, k ...).
 
         sizes: what has to be the same in the pass that primes and the one that is recorded.
+        address: of the slice.
         """
 
     def refuse(self, error: CaptureRefused) -> None:

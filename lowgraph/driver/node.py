@@ -20,6 +20,7 @@ from lowgraph.errors import ConfigError
 __all__ = [
     "CopyParams",
     "FillParams",
+    "alloc_bytes",
     "child_graph",
     "cooperative_of",
     "copy_params",
@@ -39,20 +40,25 @@ _HOST = driver.CUmemorytype.CU_MEMORYTYPE_HOST
 
 @dataclass(frozen=True)
 class FillParams:
-    """Parameters of a memset node: `height` rows of `width` elements of `element` bytes."""
+    """Parameters of a memset node: `height` rows of `width` elements of `element` bytes.
+
+    pitch: bytes from row to row, 0 where there is one.
+    """
 
     address: int
     value: int
     element: int
     width: int
     height: int
+    pitch: int = 0
 
 
 @dataclass(frozen=True)
 class CopyParams:
     """Parameters of a memcpy node: addresses, the kind of memory at each end, and the shape.
 
-    direction: "device to device", "host to device" ... width in bytes.
+    direction: "device to device", "host to device" ... width in bytes. to_pitch, source_pitch:
+    bytes from row to row, 0 where there is one.
     """
 
     to: int
@@ -61,6 +67,8 @@ class CopyParams:
     width: int
     height: int
     depth: int
+    to_pitch: int = 0
+    source_pitch: int = 0
 
 
 def dependencies(node: int) -> list[int]:
@@ -84,9 +92,16 @@ def child_graph(node: int) -> int:
 def fill_params(node: int) -> FillParams:
     """Return a memset node's parameters (cuGraphMemsetNodeGetParams)."""
     raw = gate.call(driver.cuGraphMemsetNodeGetParams, node)
+    rows = int(raw.height)
+    pitch = int(raw.pitch) if rows > 1 else 0
     return FillParams(
-        int(raw.dst), int(raw.value), int(raw.elementSize), int(raw.width), int(raw.height)
+        int(raw.dst), int(raw.value), int(raw.elementSize), int(raw.width), rows, pitch
     )
+
+
+def alloc_bytes(node: int) -> int:
+    """Return the size of a memory allocation node (cuGraphMemAllocNodeGetParams)."""
+    return int(gate.call(driver.cuGraphMemAllocNodeGetParams, node).bytesize)
 
 
 def copy_params(node: int) -> CopyParams:
@@ -94,6 +109,7 @@ def copy_params(node: int) -> CopyParams:
     raw = gate.call(driver.cuGraphMemcpyNodeGetParams, node)
     to_host, from_host = raw.dstMemoryType == _HOST, raw.srcMemoryType == _HOST
     names = {True: "host", False: "device"}
+    rows = raw.Height > 1 or raw.Depth > 1
     return CopyParams(
         int(raw.dstHost if to_host else raw.dstDevice),
         int(raw.srcHost if from_host else raw.srcDevice),
@@ -101,6 +117,8 @@ def copy_params(node: int) -> CopyParams:
         int(raw.WidthInBytes),
         int(raw.Height),
         int(raw.Depth),
+        int(raw.dstPitch) if rows else 0,
+        int(raw.srcPitch) if rows else 0,
     )
 
 

@@ -16,6 +16,7 @@ LowgraphError
 │   └── WorkspaceInUse        a workspace that graphs borrow, or that work in flight uses
 ├── PhaseError                a move that the step's present phase does not allow
 ├── GateFailed                a gate of `python -m lowgraph verify` failed
+├── AuditFailed               an audit of a graph found stale pointers or races
 ├── CaptureInProgress         another thread's open capture has no place for this call
 ├── HostCallbackError         a host call of a graph raised; told at the next step, once
 │   └── CudaInHostCallback    it made a driver call, which was not sent
@@ -41,6 +42,7 @@ from __future__ import annotations
 
 from lowgraph.errors.base import (
     ArgTypeError,
+    AuditFailed,
     BuildError,
     CaptureError,
     CaptureInProgress,
@@ -81,6 +83,7 @@ from lowgraph.errors.capture import (
 
 __all__ = [
     "ArgTypeError",
+    "AuditFailed",
     "BlockingCaptureStream",
     "BuildError",
     "CaptureAllocationError",

@@ -83,6 +83,22 @@ class GateFailed(LowgraphError):
     """One or more gates of `verify` failed; the message names them."""
 
 
+class AuditFailed(LowgraphError):
+    """An audit of a graph found pointers that must not be followed, or races.
+
+    Attributes: findings, all of them as text.
+    """
+
+    def __init__(self, findings: tuple[str, ...]) -> None:
+        super().__init__(findings)
+        self.findings = findings
+
+    def __str__(self) -> str:
+        more = len(self.findings) - 3
+        told = "; ".join(self.findings[:3])
+        return f"{len(self.findings)} findings: {told}{f'; and {more} more' if more > 0 else ''}"
+
+
 class PhaseError(LowgraphError):
     """A call that the present phase of a step or window does not allow."""
 

@@ -18,6 +18,9 @@ from cuda.bindings import driver
 from lowgraph.errors import ArgTypeError
 from lowgraph.kernels.signature import Param, Signature
 
+# What `struct` raises; TypeError and ValueError are those of a value's own __float__ or __index__.
+_UNFIT = (struct.error, OverflowError, TypeError, ValueError)
+
 
 class ArgumentPack:
     """Storage for one kernel's arguments, and the array of pointers to them that a launch takes.
@@ -84,7 +87,7 @@ class ArgumentPack:
         """Write what `values` returned into the storage. Raises ArgTypeError on type and range."""
         try:
             self._packer.pack_into(self._storage, 0, *values)
-        except (struct.error, OverflowError):
+        except _UNFIT:
             checked = [self._checked(*pair) for pair in zip(self.params, values, strict=True)]
             self._packer.pack_into(self._storage, 0, *checked)
 
@@ -99,7 +102,7 @@ class ArgumentPack:
             value = bool(value)
         try:
             struct.pack("=" + param.code, value)
-        except (struct.error, OverflowError):
+        except _UNFIT:
             raise misfit(self.kernel, param, value) from None
         return value
 

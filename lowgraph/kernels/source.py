@@ -49,7 +49,8 @@ def find(file: str | Path) -> Path:
     else:
         path = Path(file).absolute()
         if not path.is_file():
-            raise KernelSourceError(f"kernel source {path} does not exist{_neighbours(path)}")
+            state = "is no file" if path.exists() else "does not exist"
+            raise KernelSourceError(f"kernel source {path} {state}{_neighbours(path)}")
     return path.resolve()
 
 

@@ -91,7 +91,7 @@ class Pass:
         self._grown += nbytes if grown else 0
         recorder = open_window.recorder()
         if recorder is not None:
-            recorder.sized("slice", piece.name, (nbytes,))
+            recorder.sized("slice", piece.name, (nbytes,), piece._address)
 
     def gave(self, nbytes: int) -> None:
         """Count a slice given back."""

@@ -128,6 +128,8 @@ class PersistentPool(BorrowingPool):
                     "and a later pass would miss it: give it back outside the body"
                 )
             self._exclusives.pop(held.block.address, None)
+            if running is None:  # what a pass takes and gives in every step is told by its label
+                piece._ended_at = requester()
             self._retire(held, running)
 
     def who_owns(self, address: int) -> Slice | None:

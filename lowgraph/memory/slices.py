@@ -63,8 +63,8 @@ class Slice:
     root: the slice that the pool handed out; itself unless this is a part.
     """
 
-    __slots__ = ("_address", "_alive", "_owner", "dtype", "generation", "id", "name", "nbytes",
-                 "pool", "root", "shape")  # fmt: skip
+    __slots__ = ("_address", "_alive", "_ended_at", "_owner", "dtype", "generation", "id", "name",
+                 "nbytes", "pool", "root", "shape")  # fmt: skip
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class Slice:
     ) -> None:
         self._address = address
         self._alive = True
+        self._ended_at = ""
         self._owner: str | None = None
         self.name = name
         self.shape = shape
@@ -105,6 +106,11 @@ class Slice:
     def alive(self) -> bool:
         """Whether it has not been given back."""
         return self.root._alive
+
+    @property
+    def ended_at(self) -> str:
+        """file:line that gave it back outside of a pass; "" where it lives or a pass ended it."""
+        return self.root._ended_at
 
     @property
     def owner(self) -> str | None:

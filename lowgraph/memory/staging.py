@@ -123,6 +123,10 @@ class Staging:
         """Pinned bytes held."""
         return sum(slot.nbytes for slot in self._slots.values()) + _CHUNK * len(self._ring)
 
+    def named(self) -> list[tuple[str, int, int]]:
+        """Name, device address and bytes of each named slot."""
+        return [(name, s.device_address, s.nbytes) for name, s in self._slots.items()]
+
     def covers(self, address: int) -> bool:
         """Whether a device address lies in a named slot."""
         return any(

@@ -89,8 +89,7 @@ class Mamba2(Model):
                 looped = layers.loop(stream, x, branch)
                 layers.drop(branch)
             with stage("head"):
-                last = layers.last(looped, x.shape[0])
-                logits = layers.linear(stream, "o", last.operand, wide=True)
+                logits = layers.read_out(stream, "o", layers.last(looped, x.shape[0]))
         return Mamba2Trace(inputs, features, flow, mixed, looped, logits)
 
     def loss(self, stream: int, trace: Mamba2Trace, targets: Slice) -> Slice:
@@ -112,11 +111,9 @@ class Mamba2(Model):
         x = trace.x.operand
         with stage("backward"):
             with stage("head"):
-                layers.bias_gradient(stream, "o", trace.logits)
-                dlogits = layers.flow(stream, "dlogits", trace.logits)
-                last = layers.last(trace.looped, x.shape[0]).operand
-                dh = layers.project_backward(stream, "o", dlogits.operand, last, wide=True)
-                layers.drop(*dlogits.pieces)
+                last = layers.last(trace.looped, x.shape[0])
+                dh = layers.read_out_backward(stream, "o", trace.logits, last)
+                layers.drop(trace.logits)
             with stage("loop"):
                 layers.loop_backward(stream, dh, trace.looped)
                 layers.drop(*trace.looped.states.pieces, trace.looped.gates)

@@ -52,6 +52,7 @@ class PerceptionLayers(Linear):
         self._all_turns: ops.GatedLoop | None = None  # where there is a kernel for the whole loop
         if ops.GatedLoop.fits(config.width, precision):
             self._all_turns = ops.GatedLoop(library, config.width, precision)
+        self._readout = ops.Readout(library)
         self._bce = ops.BinaryCrossEntropy(library)
         self._weight = _both_weights(self._weights, config.width)
         self._dweight = _both_weights(gradients, config.width)
@@ -93,9 +94,10 @@ class PerceptionLayers(Linear):
                 stream, after.exact, gates, h.exact, *biases, rows, width, narrow=after.narrow
             )
 
-    def last(self, looped: Looped, rows: int) -> Flow:
-        """The state [rows, d] after the last turn."""
-        return _turn(looped.states, self._loops, rows, looped.states.exact.shape[1])
+    def last(self, looped: Looped, rows: int) -> Slice:
+        """The state [rows, d] after the last turn, float32."""
+        states = looped.states.exact
+        return _turn(states, self._loops, rows, states.shape[1])
 
     def loop_backward(self, stream: int, dh: Slice, looped: Looped) -> None:
         """Turn dh, the gradient of the last state, into that of x and of branch, in place."""
@@ -127,23 +129,46 @@ class PerceptionLayers(Linear):
                 accumulate=True, precision=self._precision,
             )  # fmt: skip
 
+    # ---- the layer of one output ----
+
+    def read_out(self, stream: int, name: str, x: Slice) -> Slice:
+        """y [rows, 1] = x weight^T + bias of float32 x [rows, d], not rounded at any precision."""
+        rows, width = x.shape
+        y = self._take(f"{name}.y", rows, 1)
+        weight, bias = self._parameters[f"{name}.weight"], self._parameters[f"{name}.bias"]
+        self._readout.forward(stream, y, x, weight, bias, rows, width)
+        return y
+
+    def read_out_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
+        """The gradient of x, a new slice; those of weight and bias too."""
+        rows, width = x.shape
+        dx = self._take(f"{name}.dx", rows, width)
+        partial = self._take("partial", *self._readout.partial_shape(rows, width))
+        sums = self._gradients[f"{name}.weight"], self._gradients[f"{name}.bias"]
+        weight = self._parameters[f"{name}.weight"]
+        self._readout.backward(stream, dx, *sums, partial, dy, x, weight, rows, width)
+        self.drop(partial)
+        return dx
+
     # ---- loss ----
 
-    def loss(self, stream: int, logits: Slice, targets: Slice) -> Slice:
-        """Mean binary cross-entropy [1], in nats, of logits [rows, 1] and targets [B, T]."""
+    def loss(self, stream: int, logits: Slice, targets: Slice, dlogits: Slice | int = 0) -> Slice:
+        """Mean binary cross-entropy [1], in nats, of logits [rows, 1] and targets [B, T].
+
+        dlogits, if any: overwritten with the gradient of the mean.
+        """
         count = logits.elements
         loss = self._take("loss", 1)
         partial = self._take("partial", *self._bce.partial_shape(count))
-        self._bce.forward(stream, loss, partial, logits, targets, count)
+        self._bce.forward(
+            stream, loss, partial, logits, targets, count, dlogits=dlogits, scale=1 / count
+        )
         self.drop(partial)
         return loss
 
     def loss_and_gradient(self, stream: int, logits: Slice, targets: Slice) -> Slice:
         """As `loss`; logits become the gradient of the mean by the logits, in place."""
-        loss = self.loss(stream, logits, targets)
-        count = logits.elements
-        self._bce.backward(stream, logits, logits, targets, count, 1 / count)
-        return loss
+        return self.loss(stream, logits, targets, dlogits=logits)
 
 
 def _turn(matrix: _Matrix, turn: int, rows: int, columns: int) -> _Matrix:

@@ -36,6 +36,7 @@ from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
+from lowgraph.ops.readout import Readout
 from lowgraph.ops.relu import BiasRelu
 from lowgraph.ops.residual import Residual
 from lowgraph.ops.rms_norm import RmsNorm
@@ -70,6 +71,7 @@ __all__ = [
     "LayerNorm",
     "LossRing",
     "RandomState",
+    "Readout",
     "Residual",
     "RmsNorm",
     "Sgd",

@@ -18,7 +18,6 @@ class BinaryCrossEntropy:
         """Take the kernels from `library`."""
         self._partial = library.kernel("bce.cu", "bce_partial")
         self._final = library.kernel("bce.cu", "bce_final")
-        self._backward = library.kernel("bce.cu", "bce_backward")
 
     @staticmethod
     def partial_shape(count: int) -> tuple[int]:
@@ -33,30 +32,17 @@ class BinaryCrossEntropy:
         logits: Pointer,
         targets: Pointer,
         count: int,
+        *,
+        dlogits: Pointer = 0,
+        scale: float = 0.0,
     ) -> None:
         """Overwrite loss[0] with the mean; two launches. partial: of `partial_shape(count)`.
 
+        dlogits, null for none, is overwritten with (sigmoid(logit) - target) * scale; scale is
+        1 / count for the gradient of the mean. It may be logits.
         count is at least 1, for the mean of nothing is no number.
         """
         check_sizes("BinaryCrossEntropy", least=1, count=count)
         (blocks,) = self.partial_shape(count)
-        self._partial(stream, blocks, 64, partial, logits, targets, count)
+        self._partial(stream, blocks, 64, partial, dlogits, logits, targets, count, scale)
         self._final(stream, 1, 64, loss, partial, blocks, count)
-
-    def backward(
-        self,
-        stream: Stream,
-        dlogits: Pointer,
-        logits: Pointer,
-        targets: Pointer,
-        count: int,
-        scale: float,
-    ) -> None:
-        """Overwrite dlogits with (sigmoid(logit) - target) * scale; one launch.
-
-        scale: 1 / count for the mean. dlogits may be logits.
-        """
-        check_sizes("BinaryCrossEntropy", count=count)
-        if count:
-            grid = ceil_div(count, 4 * 128)
-            self._backward(stream, grid, 128, dlogits, logits, targets, count, scale)

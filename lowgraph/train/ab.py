@@ -18,6 +18,7 @@ import numpy.typing as npt
 from lowgraph._version import VERSION
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import ConfigError, GateFailed
+from lowgraph.memory import counted
 from lowgraph.train import plot
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import Dataset, early_plan, plan_for, read_data
@@ -146,7 +147,7 @@ def run(config: TrainConfig, say: Any) -> AB:
     plan, data = plan_for(config, device.kind, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
     say(f"data: {data.describe()}")
-    say(f"model: {plan.model} {plan.preset}, {plan.schedule.steps} steps an arm")
+    say(f"model: {plan.model} {plan.preset}, {counted(plan.schedule.steps, 'step')} an arm")
     found = measure(device, config, plan, data)
     for line in _lines(found):
         say(line)

@@ -64,24 +64,26 @@ def find(path: Path) -> Path:
     for file in (path, path / FILE_NAME, path / PREVIOUS_NAME):
         if os.path.isfile(file):
             return file
-    raise ConfigError(f"--resume {path}: there is no {FILE_NAME} in it")
+    lacks = f"there is no {FILE_NAME} in it" if os.path.exists(path) else "no such file or folder"
+    raise ConfigError(f"--resume {path}: {lacks}")
 
 
-def read(path: Path) -> Checkpoint:
+def read(path: Path, *, resuming: bool = True) -> Checkpoint:
     """Read a file, or a folder's newest checkpoint.
 
     A damaged one is a ConfigError that names what else there is: a kill does not damage one, so
-    that something else went wrong, and going back by some steps is for people to decide.
+    that something else went wrong, and going back by some steps is for people to decide. resuming:
+    a run is to go on from it, so that the remedy is one of a run.
     """
     file = find(path)
     try:
         return decode(file)
     except ConfigError as error:
-        raise ConfigError(f"{error}; {_what_else(file)}") from error
+        raise ConfigError(f"{error}; {_what_else(file, resuming)}") from error
 
 
-def _what_else(damaged: Path) -> str:
-    again = "begin again without --resume"
+def _what_else(damaged: Path, resuming: bool) -> str:
+    again = "begin again without --resume" if resuming else "name another checkpoint"
     other = damaged.with_name(_OTHER.get(damaged.name, FILE_NAME))
     if not os.path.isfile(other):
         return f"there is no {other.name} beside it; {again}"
@@ -89,9 +91,8 @@ def _what_else(damaged: Path) -> str:
         step = decode(other).step
     except ConfigError:
         return f"{other} cannot be read either; {again}"
-    return (
-        f"{other} is whole, with {counted(step, 'step')} done: go on from it with --resume {other}"
-    )
+    take = f"go on from it with --resume {other}" if resuming else f"name {other}"
+    return f"{other} is whole, with {counted(step, 'step')} done: {take}"
 
 
 def _is_whole(file: Path) -> bool:

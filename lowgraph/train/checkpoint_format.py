@@ -101,7 +101,14 @@ def decode(file: Path) -> Checkpoint:
         return _assemble(about, tensors)
     except OSError as error:
         raise ConfigError(f"--resume {file}: {error.strerror or error}") from error
-    except (SafetensorError, ConfigError, KeyError, TypeError, ValueError) as error:
+    except (
+        SafetensorError,
+        ConfigError,
+        KeyError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ConfigError(
             f"--resume {file}: not a lowgraph checkpoint, or damaged: {error}"
         ) from error
@@ -132,9 +139,11 @@ def _digest(about: str, tensors: Tensors) -> str:
     return digest.hexdigest()
 
 
-def _check_format(about: dict[str, Any]) -> None:
+def _check_format(about: Any) -> None:
     if about["format"] != _FORMAT:
         raise ValueError(f"format {about['format']}, this version reads {_FORMAT}")
+    if not isinstance(about["config"], dict):
+        raise ValueError("its 'config' is no JSON object")
     ours = {field.name for field in fields(TrainConfig)}
     different = sorted(ours ^ about["config"].keys())
     if different:

@@ -12,7 +12,7 @@ from lowgraph.errors import ConfigError
 
 __all__ = ["above_zero", "at_least", "check_folder", "flag", "naming"]
 
-_FLOAT32_MAX = 3.4e38
+_FLOAT32_MIN, _FLOAT32_MAX = 1.2e-38, 3.4e38  # normal ones: a GPU may take a smaller one for 0
 _SPELLED = {"learning_rate": "lr", "clip_norm": "clip", "ema_decay": "ema", "graph": "no_graph"}
 
 
@@ -22,12 +22,12 @@ def flag(label: str) -> str:
 
 
 @contextmanager
-def naming(label: str) -> Iterator[None]:
-    """Put a flag before what a ConfigError says of the path that it names."""
+def naming(label: str, between: str = " ") -> Iterator[None]:
+    """Put a flag before what a ConfigError says, by itself of the path that it names."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"{flag(label)} {error}") from error
+        raise ConfigError(f"{flag(label)}{between}{error}") from error
 
 
 def check_folder(label: str, path: Path, folder: Path) -> None:
@@ -50,5 +50,6 @@ def above_zero(label: str, value: float | None) -> None:
     """Refuse a number that is not finite and positive in float32; None is no number."""
     if value is not None and not (value > 0.0 and math.isfinite(value)):
         raise ConfigError(f"{flag(label)} must be a finite number above 0, got {value}")
-    if value is not None and value > _FLOAT32_MAX:
-        raise ConfigError(f"{flag(label)} must be at most {_FLOAT32_MAX} (float32), got {value}")
+    if value is not None and not _FLOAT32_MIN <= value <= _FLOAT32_MAX:
+        end = f"least {_FLOAT32_MIN}" if value < _FLOAT32_MIN else f"most {_FLOAT32_MAX}"
+        raise ConfigError(f"{flag(label)} must be at {end} (float32), got {value}")

@@ -183,6 +183,10 @@ class TrainConfig:
                 f"--sample {self.sample}: {model} is trained on {kind} and writes no text; leave "
                 "it out"
             )
+        for label in ("weights", "export"):
+            if getattr(self, label) is not None:
+                with naming(label, ": "):
+                    huggingface.check_model(model)
 
     def _check_outputs(self) -> None:
         """A run of hours must not find out at its end that its folder is not there."""
@@ -219,17 +223,26 @@ class TrainConfig:
         if self.export is not None:
             with naming("export"):
                 huggingface.check_target(self.export)
-            others = (self.checkpoint, self.resume, self.json, self.plot, self.weights)
-            if os.path.realpath(self.export) in [os.path.realpath(one) for one in others if one]:
-                raise ConfigError(
-                    f"--export {self.export} is the path of another flag; give one of its own"
-                )
+            target = os.path.realpath(self.export)
+            for label in ("data", "checkpoint", "resume", "json", "plot", "log", "weights"):
+                other = getattr(self, label)
+                # What the run writes below it first would be in the way of the folder at the end.
+                if other is not None and target in _with_folders(os.path.realpath(other)):
+                    raise ConfigError(
+                        f"--export {self.export} is the path of {flag(label)}, or a folder above "
+                        "it; give one of its own"
+                    )
 
 
 def check_warmup(warmup: int, steps: int) -> None:
     """Raise ConfigError for a warm-up that the run never leaves."""
     if warmup > steps:
         raise ConfigError(f"--warmup {warmup} is longer than the run of {steps} steps")
+
+
+def _with_folders(path: str) -> list[str]:
+    """A path and all folders above it."""
+    return [path, *map(str, Path(path).parents)]
 
 
 def _is_cuda_index(device: str) -> bool:

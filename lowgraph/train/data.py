@@ -88,13 +88,14 @@ class Corpus:
         if len(self.train) < batch * window:
             raise ConfigError(
                 f"{self.source}: {len(self.train)} bytes to train on are shorter than one batch "
-                f"({batch} windows of {window} bytes); give more text or a smaller --batch, "
-                "--accumulate or --preset"
+                f"({batch} windows of {window} bytes); give more text, or a smaller --batch or "
+                "--accumulate, or a --preset of a shorter window if the model has one"
             )
         if len(self.heldout) < window:
             raise ConfigError(
                 f"{self.source}: {len(self.heldout)} held-out bytes are shorter than one window "
-                f"({window} bytes); give more text or a smaller --preset"
+                f"({window} bytes); give more text, or a --preset of a shorter window if the "
+                "model has one"
             )
 
     def baseline(self) -> float:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError, LowgraphError
+from lowgraph.memory import counted
 from lowgraph.train.checkpoint import Checkpoint, Cursor
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import Dataset, check_data
@@ -19,7 +20,7 @@ from lowgraph.train.plan import Plan
 from lowgraph.train.snapshot import refuse_changes, snapshot
 from lowgraph.train.step_log import Lap, MeanTime
 
-__all__ = ["Trainer", "check_resume"]
+__all__ = ["Trainer", "check_resume", "check_steps_left"]
 
 # The first step primes, the second records and replays; from the third on a step is one replay.
 _WARM_STEPS = 2
@@ -232,13 +233,20 @@ def check_resume(resume: Checkpoint, config: TrainConfig, plan: Plan, data: Data
     """Raise ConfigError, saying what differs, when the run cannot go on from `resume`."""
     refuse_changes(resume.config, snapshot(config, plan.values()))
     if resume.cursor.data_sha256 != data.sha256:
+        kept = resume.config["data"]
+        was = "none, and so the default data" if kept is None else kept
         raise ConfigError(
             f"the {data.kind} is not the resumed run's: {data.nbytes} bytes of sha256 "
             f"{data.sha256}, the checkpoint has {resume.cursor.data_bytes} of "
-            f"{resume.cursor.data_sha256}; give the same --data"
+            f"{resume.cursor.data_sha256}; give the same --data; the resumed run had {was}"
         )
-    if resume.step >= plan.schedule.steps:
+    check_steps_left(resume, plan.schedule.steps)
+
+
+def check_steps_left(resume: Checkpoint, steps: int) -> None:
+    """Raise ConfigError when a run of `steps` in all has none left."""
+    if resume.step >= steps:
         raise ConfigError(
-            f"the checkpoint has {resume.step} steps done; --steps {plan.schedule.steps} leaves "
-            "none: give more --steps"
+            f"the checkpoint has {counted(resume.step, 'step')} done; --steps {steps} leaves none: "
+            "give more --steps"
         )

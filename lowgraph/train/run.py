@@ -17,7 +17,7 @@ from lowgraph.train.checks import naming
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import Dataset, early_plan, plan_for, read_data
 from lowgraph.train.logs import RunLog, open_log
-from lowgraph.train.loop import Trainer, check_resume
+from lowgraph.train.loop import Trainer, check_resume, check_steps_left
 from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
 from lowgraph.train.said import Progress, say_end, say_header
@@ -28,6 +28,7 @@ from lowgraph.train.start import (
     resume_from,
     what_is_not_the_same,
     what_the_data_changed,
+    with_data_of,
 )
 
 __all__ = ["run"]
@@ -55,9 +56,14 @@ def run(config: TrainConfig, say: Say = _flushed) -> Result:
     notes: list[str] = []  # said once the device is, whose line is the first
     resume = None if config.resume is None else resume_from(config.resume, notes.append)
     begun = None if resume is None else resume.plan
-    if begun is not None:
+    if resume is not None and begun is not None:
+        if (
+            config.steps is not None
+        ):  # first: its warm-up is longer than such a run, which is not why
+            check_steps_left(resume, config.steps)
         make_plan(config, "", begun)  # says what differs, before data are read for another model
         config.check_model(begun.model)
+        config = with_data_of(config, resume)
     data = read_data(model_of(config, begun), config.data)
     early = early_plan(config, data, begun)
     if resume is not None and early is not None:

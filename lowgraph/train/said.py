@@ -34,8 +34,9 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(f"model: {plan.model} {plan.preset}, {result.params} parameters: {shape}")
     say(result.gemm)
     say(f"precision: {_PRECISIONS[result.precision]}")
+    windows = _windows(schedule, data)
     say(
-        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {_windows(schedule)} each, "
+        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {windows} each, "
         f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
         f"steps, weight decay {schedule.weight_decay:g}"
     )
@@ -45,10 +46,11 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(trainer.parts.pool.stats().text())
 
 
-def _windows(schedule: Schedule) -> str:
+def _windows(schedule: Schedule, data: Dataset) -> str:
+    windows = counted(schedule.batch, "row" if data.kind == "classes" else "window")
     if schedule.accumulate == 1:
-        return f"{schedule.batch} windows"
-    return f"{schedule.accumulate} micro-batches of {schedule.batch} windows"
+        return windows
+    return f"{schedule.accumulate} micro-batches of {windows}"
 
 
 def _update(schedule: Schedule) -> str:
@@ -61,7 +63,7 @@ def _update(schedule: Schedule) -> str:
 
 
 class Progress:
-    """Says a line a lap, an evaluation, a checkpoint; before the first what became of the graph.
+    """Says a line a lap, an evaluation, a checkpoint; once it is known what became of the graph.
 
     log: where the same figures go, or None.
     """
@@ -71,12 +73,15 @@ class Progress:
         self._log = log
         self._data = data
         self._announced = False
+        self._graph_told = False
 
     def lap(self, trainer: Trainer, lap: Lap) -> None:
         """Say the last loss and gradient norm of a lap, and its speed; what was masked in it."""
+        if not self._graph_told and _graph_is_settled(trainer):
+            self._graph_told = True
+            self._say(_graph_line(trainer))
         if not self._announced:
             self._announced = True
-            self._say(_graph_line(trainer))
             self._say(f"loss in {self._data.unit}; {self._data.terms}")
         masked = [count for count in lap.masked if count]
         if masked:
@@ -133,8 +138,16 @@ def _masked(elements: int, steps: int) -> str:
     )
 
 
+def _graph_is_settled(trainer: Trainer) -> bool:
+    """Whether the step that would be recorded, the second, is behind, or will not come."""
+    done = trainer.step - trainer.first_step
+    return done > 1 or trainer.step == trainer.plan.schedule.steps or not trainer.config.graph
+
+
 def _graph_line(trainer: Trainer) -> str:
     report = trainer.parts.graph_step.report()
+    if trainer.config.graph and trainer.step - trainer.first_step < 2:
+        return "graph: none; it is recorded at the second step, and this run has one"
     if report.captures == 0:
         return f"graph: none ({report.why_no_graph}); every step launches its kernels"
     return (
@@ -149,7 +162,8 @@ def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
         say(f"interrupted after step {result.steps} of {trainer.plan.schedule.steps}")
     heldout, bar, name = trainer.heldout[-1][1], result.baseline_loss, result.baseline
     side = "below" if heldout < bar else "above"
-    gap = f"{abs(bar - heldout):.4f} {side} the {name}'s"
+    owner = f"{name}'" if name.endswith("s") else f"{name}'s"
+    gap = f"{abs(bar - heldout):.4f} {side} the {owner}"
     if not math.isfinite(heldout):
         gap = "the run diverged; try a lower --lr"
     say(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowgraph.errors import ConfigError
+from lowgraph.memory import counted
 
 __all__ = ["Rows", "Series", "rate_cross_entropy", "split_series"]
 
@@ -63,7 +64,8 @@ class Series:
         """One line: source, columns, split, sha256."""
         train, heldout = len(self.train.labels), len(self.heldout.labels)
         return (
-            f"{self.source} ({self.about}): {train + heldout} rows of {self.features} features, "
+            f"{self.source} ({self.about}): {train + heldout} rows of "
+            f"{counted(self.features, 'feature')}, "
             f"{train} train + {heldout} held out, sha256 {self.sha256}"
         )
 
@@ -97,7 +99,8 @@ class Series:
             if rows < shape.context:
                 raise ConfigError(
                     f"{self.source}: {rows} rows {what} are shorter than one window "
-                    f"({shape.context} rows); give more rows or a smaller --preset"
+                    f"({shape.context} rows); give more rows, or a --preset of "
+                    "a shorter window if the model has one"
                 )
 
     def baseline(self) -> float:
@@ -126,7 +129,7 @@ def split_series(
     with the column, for one whose standardised values are not finite in float32.
     """
     cut = len(labels) * 9 // 10
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         mean, deviation = features[:cut].mean(axis=0), features[:cut].std(axis=0)
         # Rounding leaves a constant column a deviation of about its last bit.
         constant = features[:cut].min(axis=0) == features[:cut].max(axis=0)

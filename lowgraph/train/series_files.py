@@ -11,6 +11,7 @@ import hashlib
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +86,8 @@ def split_table(table: Table, label: int) -> tuple[Rows, Rows]:
         names = [name for column, name in enumerate(table.names) if column != label]
         raise refused(
             table.path,
-            f"column {names[error.args[0]]} has values too far apart for float32; scale it",
+            f"column {names[error.args[0]]} has values too far apart, or too near 0, for "
+            "float32; scale it",
         ) from error
     if train.labels.min() == train.labels.max():
         raise refused(
@@ -132,7 +134,8 @@ def _read_npy(path: Path, content: bytes) -> Table:
         raise refused(path, f"is no NPY file; {_KINDS}")
     try:
         array = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, EOFError, MemoryError) as error:
+    # A damaged header ends in as many ways as Python reads a number, a text, a size.
+    except (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TokenError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise refused(path, f"cannot be read as NPY: {reason}") from error
     if array.dtype.kind not in "fiub":

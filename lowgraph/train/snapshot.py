@@ -38,6 +38,8 @@ MAY_CHANGE = {
 }
 """Fields of TrainConfig that a resumed run may change, and why that leaves it the same run."""
 
+_UNSAID = {"resume", "heldout_batches"}  # the flag of the resume itself, and what has no flag
+
 
 def settings(config: TrainConfig) -> dict[str, Any]:
     """Every field of a config, ready for JSON. None: left to the checkpoint or the preset."""
@@ -64,7 +66,7 @@ def refuse_changes(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         if name in kept and name not in MAY_CHANGE and value is not None and value != kept[name]
     ]
     if changed:
-        free = ", ".join(name for name in MAY_CHANGE if name != "resume")
+        free = ", ".join(flag(name) for name in MAY_CHANGE if name not in _UNSAID)
         raise ConfigError(
             f"{'; '.join(changed)}; leave the flag out, or begin a new run without --resume "
             f"(a resumed run may change {free})"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "resume_from",
     "what_is_not_the_same",
     "what_the_data_changed",
+    "with_data_of",
 ]
 
 Say = Callable[[str], None]
@@ -42,18 +44,28 @@ def resume_from(path: Path, say: Say) -> Checkpoint:
     return found
 
 
+def with_data_of(config: TrainConfig, resume: Checkpoint) -> TrainConfig:
+    """The config with the resumed run's data where the flag was left out.
+
+    Raises ConfigError, naming that path, when nothing is there any more.
+    """
+    kept = resume.config["data"]
+    if config.data is not None or kept is None:
+        return config
+    if not os.path.exists(kept):
+        raise ConfigError(
+            f"the resumed run had --data {kept}, which is not there; say with --data where it is"
+        )
+    return replace(config, data=Path(kept))
+
+
 def initial_weights(
     config: TrainConfig, plan: Plan, say: Say
 ) -> dict[str, npt.NDArray[np.float32]] | None:
     """Parameters from the folder of `config.weights`; None without one, for the plan's own.
 
-    Raises ConfigError for a folder that is not of the plan's model and shape, and for a model whose
-    weights can neither be read nor written where `config` asks for it.
+    Raises ConfigError for a folder that is not of the plan's model and shape.
     """
-    for label in ("weights", "export"):
-        if getattr(config, label) is not None:
-            with naming(label):
-                huggingface.check_model(plan.model)
     if config.weights is None:
         return None
     with naming("weights"):
@@ -69,9 +81,11 @@ def what_is_not_the_same(resume: Checkpoint, plan: Plan, device: Device) -> Iter
     if was != device.spec:
         yield f"resume: begun on {was}; the bits of another device differ"
     if steps != plan.schedule.steps:
+        now = plan.schedule.steps
+        does = "stretches" if now > steps else "shortens"
         yield (
-            f"resume: begun with --steps {steps}; {plan.schedule.steps} stretches the learning-rate"
-            " schedule from here on"
+            f"resume: begun with --steps {steps}; {now} {does} the learning-rate schedule from "
+            "here on"
         )
 
 

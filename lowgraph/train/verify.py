@@ -14,6 +14,7 @@ from typing import Any
 
 from lowgraph.driver import Device, open_device
 from lowgraph.errors import GateFailed, LowgraphError
+from lowgraph.memory import counted
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.datasets import Dataset, check_data, early_plan, plan_for, read_data
 from lowgraph.train.gates import (
@@ -79,7 +80,7 @@ def run(config: TrainConfig, say: Say) -> list[Gate]:
     device = open_device(config.device)
     plan, data = plan_for(config, device.kind, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
-    say(f"model: {plan.model} {plan.preset}, {plan.schedule.steps} steps an arm")
+    say(f"model: {plan.model} {plan.preset}, {counted(plan.schedule.steps, 'step')} an arm")
     results = verify(device, plan, data, steps=plan.schedule.steps, say=say)
     if config.json is not None:
         write_json(config.json, _figures(config, plan, device, results))

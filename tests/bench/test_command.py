@@ -38,7 +38,8 @@ def bench(*flags: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.both
 def test_the_launch_suite(spec: str, tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
-    flags = ("--device", spec, "--suite", "launch", "--json", str(file), "--plot", str(tmp_path))
+    plots = tmp_path / "new" / "plots"  # made by the command
+    flags = ("--device", spec, "--suite", "launch", "--json", str(file), "--plot", str(plots))
     done = bench(*flags, *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(file.read_text())
@@ -55,7 +56,7 @@ def test_the_launch_suite(spec: str, tmp_path: Path) -> None:
         for cost in ("capture_us", "instantiate_us", "upload_us", "update_us"):
             assert ours[cost] > 0, cost
     assert {fit["what"] for fit in found["fits"]} >= {"host_us", "instantiate_us"}
-    assert (tmp_path / "chain.png").read_bytes().startswith(b"\x89PNG")
+    assert (plots / "chain.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.host
@@ -90,8 +91,10 @@ def test_train_and_tail_in_small(tmp_path: Path) -> None:
         (("--rows", "B0,B99"), ("B99", "B2t")),
         (("--rows", "B0", "--suite", "train"), ("B0", "train")),
         (("--json", "nowhere/x.json"), ("--json", "create it")),
-        (("--plot", "nowhere"), ("--plot", "create it")),
+        (("--json", "."), ("--json .", "is a folder; give a file name")),
+        (("--plot", "README.md"), ("--plot README.md", "name a folder")),
         (("--rounds", "0"), ("--rounds", "above 0")),
+        (("--burst-ms", "inf"), ("--burst-ms", "finite")),
         (("--device", "gpu7"), ("gpu7", "cuda:N")),
     ],
 )

@@ -71,8 +71,10 @@ def test_a_source_that_is_not_there_names_its_neighbours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = SOURCE.with_name("captur.cu")
-    assert main(["compile", str(wrong), "-o", str(tmp_path / "k.image")]) == 1
+    assert main(["compile", str(wrong), "-o", str(tmp_path / "k.image")]) == 2
     assert f"{wrong} does not exist; there are capture.cu" in capsys.readouterr().err
+    assert main(["compile", str(tmp_path), "-o", str(tmp_path / "k.image")]) == 2
+    assert f"{tmp_path} is no file" in capsys.readouterr().err
 
 
 def test_a_source_that_cannot_be_compiled_names_the_line(

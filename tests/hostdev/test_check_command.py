@@ -57,6 +57,7 @@ def test_a_gpu_is_refused(tmp_path: Path, script: Path, device: str) -> None:
     [
         ((), "name the Python script to check"),
         (("missing.py",), "missing.py: no such file"),
+        (("README.md",), "README.md cannot be read as Python: "),
         (("kernels_cu/fill.cu",), "name the Python script that launches its kernels"),
         (("examples/own_kernel.py", "--json"), "--json needs a file"),
         (("examples/own_kernel.py", "--json="), "the path is empty"),
@@ -83,7 +84,7 @@ def test_a_wrong_switch_is_refused() -> None:
 def test_a_clean_script_ends_well(tmp_path: Path) -> None:
     done = run_check(tmp_path, ROOT / "examples" / "own_kernel.py")
     assert (done.code, done.findings) == (0, []), done.out + done.err
-    assert "0 findings (0 kinds) in 0 kernels, 10 launches checked" in done.out
+    assert "0 findings in 10 launches checked" in done.out
 
 
 @pytest.mark.parametrize("kernel", ["waits", "counts"])

@@ -39,12 +39,15 @@ def test_forward_and_backward(rig: Rig, count: int, seed: int) -> None:
     logits = normal(seed, count, scale=3.0)
     targets = np.random.default_rng(seed + 9).random(count).astype(np.float32)
     loss = run_forward(rig, logits, targets)
-    dlogits = in_place(rig, logits)
-    BinaryCrossEntropy(rig.library).backward(
-        rig.stream, dlogits, dlogits, rig.put(targets), count, 1 / count
-    )
+    dlogits, again = in_place(rig, logits), output(rig, 1)
+    partial = output(rig, *BinaryCrossEntropy.partial_shape(count))
+    BinaryCrossEntropy(rig.library).forward(
+        rig.stream, again, partial, dlogits, rig.put(targets), count, dlogits=dlogits,
+        scale=1 / count,
+    )  # fmt: skip
     exact = wide(logits, targets)
     assert_close(loss, np.array([twins.bce_forward(*exact)]), CLOSE, "loss")
+    assert_same_bits(loss, again.get())
     assert_close(dlogits.get(), twins.bce_backward(*exact), CLOSE, "dlogits")
     assert_same_bits(loss, run_forward(rig, logits, targets))
 
@@ -61,7 +64,5 @@ def test_a_sure_answer_keeps_its_digits(rig: Rig, logit: float, target: float) -
 def test_no_elements(rig: Rig) -> None:
     nothing = output(rig, 0)
     entropy = BinaryCrossEntropy(rig.library)
-    entropy.backward(rig.stream, nothing, nothing, nothing, 0, 1.0)
-    nothing.get()
     with pytest.raises(ConfigError, match="count must be 1 to"):
         entropy.forward(rig.stream, nothing, nothing, nothing, nothing, 0)

@@ -163,8 +163,6 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
     rms, update, gates = ops.RmsNorm(lib), ops.GatedUpdate(lib), f(ROWS, 2 * C)
     partial, flat = f(64, 5, C), f(40)
-    loop, turned = ops.GatedLoop(lib, 8, Precision.FP32), f(2, 16, 8)
-    loop_gates, loop_bias, loop_weight = f(1, 16, 16), f(8), f(16, 8)
     steps, head, big = (f(B, T, HEADS), f(HEADS), f(B, T, HEADS, C))
     inputs = SsdInputs(big, steps, head, head, f(B, T, 3), f(B, T, 3), head)
     grads = SsdInputs(*(f(*rig.get(buffer).shape) for buffer in inputs))
@@ -193,6 +191,29 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             lambda: update.bias_backward(s, weight, weight, partial, gates, ROWS, C),
             2,
         ),
+        "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
+        "bce with gradient": (
+            lambda: bce.forward(s, row, partial, flat, flat, 40, dlogits=flat, scale=1.0),
+            2,
+        ),
+        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
+        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 2),
+    }
+
+
+def perception_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return the launchers of what the model mamba2 has beside its block, alike."""
+    lib, s = rig.library, rig.stream
+    x, y, row, weight, flat = f(B, T, C), f(B, T, C), f(ROWS), f(C), f(40)
+    readout, partial = ops.Readout(lib), f(64, 2, C)
+    loop, turned = ops.GatedLoop(lib, 8, Precision.FP32), f(2, 16, 8)
+    loop_gates, loop_bias, loop_weight = f(1, 16, 16), f(8), f(16, 8)
+    return {
+        "readout forward": (lambda: readout.forward(s, row, x, weight, flat, ROWS, C), 1),
+        "readout backward": (
+            lambda: readout.backward(s, y, weight, flat, partial, row, x, weight, ROWS, C),
+            2,
+        ),
         "loop forward": (
             lambda: loop.forward(
                 s, turned, loop_gates, turned, turned, loop_weight, loop_bias, loop_bias, 16, 1
@@ -205,10 +226,6 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             ),
             2,
         ),
-        "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
-        "bce backward": (lambda: bce.backward(s, flat, flat, flat, 40, 1.0), 1),
-        "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
-        "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 2),
     }
 
 
@@ -267,7 +284,10 @@ def seen() -> Iterator[list[str]]:
     gate.observer = None
 
 
-@pytest.mark.parametrize("make", [model_calls, run_calls, mamba_calls, tensor_core_calls])
+MAKERS = model_calls, run_calls, mamba_calls, perception_calls, tensor_core_calls
+
+
+@pytest.mark.parametrize("make", MAKERS)
 def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
     """No allocation, copy or sync: any other driver call would break or slow a captured step."""
     for name, (call, launches) in make(rig, Buffers(rig)).items():
@@ -281,8 +301,7 @@ def test_a_launcher_only_launches(rig: Rig, seen: list[str], make: Any) -> None:
 
 def test_every_public_launcher_is_in_the_test_above(rig: Rig) -> None:
     f = Buffers(rig)
-    makers = (model_calls, run_calls, mamba_calls, tensor_core_calls)
-    tested = " ".join(name for make in makers for name in make(rig, f))
+    tested = " ".join(name for make in MAKERS for name in make(rig, f))
     words = {"CausalAttention": "attention", "LayerNorm": "norm", "CrossEntropy": "entropy"}
     words |= {"BatchGather": "batch", "BiasGelu": "gelu", "BiasRelu": "relu"}
     words |= {"LossRing": "loss ring"}

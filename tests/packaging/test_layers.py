@@ -24,6 +24,7 @@ NEIGHBOURS = {
     ("cli", "train"): "a command runs the trainer",
     ("bench", "train"): "what is timed is the trainer's own step",
     ("cli", "bench"): "a command runs the benchmark",
+    ("cli", "debug"): "a command shows a graph",
 }
 HIGHEST = len(LAYERS)
 

@@ -73,20 +73,18 @@ class Linear(Model):
             self._bias.forward(stream, logits, self.parameters["bias"], rows, 1)
         return Trace(inputs, logits)
 
-    def loss(self, stream: int, trace: Trace, targets: Slice) -> Slice:
+    def loss(self, stream: int, trace: Trace, targets: Slice, dlogits: Slice | int = 0) -> Slice:
         rows = trace.logits.elements
         loss = self._pool.take("loss", 1)
         partial = self._pool.take("partial", self._bce.partial_shape(rows))
+        tensors = (loss, partial, trace.logits, targets)
         with stage("loss"):
-            self._bce.forward(stream, loss, partial, trace.logits, targets, rows)
+            self._bce.forward(stream, *tensors, rows, dlogits=dlogits, scale=1 / rows)
         self._pool.give_back(partial)
         return loss
 
     def loss_and_gradient(self, stream: int, trace: Trace, targets: Slice) -> Slice:
-        loss, rows = self.loss(stream, trace, targets), trace.logits.elements
-        with stage("loss"):
-            self._bce.backward(stream, trace.logits, trace.logits, targets, rows, 1 / rows)
-        return loss
+        return self.loss(stream, trace, targets, dlogits=trace.logits)
 
     def backward(self, stream: int, trace: Trace) -> None:
         rows, features = trace.logits.elements, self.config.features

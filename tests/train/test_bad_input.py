@@ -34,7 +34,7 @@ def _refused(*flags: str, said: str, **variables: str) -> None:
         (["--steps", "0"], "--steps must be at least 1, got 0"),
         (["--steps", "x"], "invalid int value: 'x'"),
         (["--steps", "5", "--warmup", "6"], "--warmup 6 is longer than the run of 5 steps"),
-        (["--resume", "/no/such/folder"], "there is no checkpoint.safetensors in it"),
+        (["--resume", "/no/such/folder"], "no such file or folder"),
         (["--json", "/no/such/folder/f.json"], "/no/such/folder is not there"),
         (["--plot", "loss.unknown"], "use a name that ends in"),
     ],

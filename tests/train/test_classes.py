@@ -120,7 +120,8 @@ def test_a_file_of_classes_from_the_command_line(device: Device, tmp_path: Path)
     flags = ("--device", device.spec, "--model", "mlp", "--preset", "nano", "--steps", "300")
     done = example(*flags, "--data", str(tmp_path / "rows.npy"))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "classes 3" in done.stdout
+    for said in ("classes 3", " rows each, seed 0", " the train class rates'\n"):
+        assert said in done.stdout
     held_out = float(done.stdout.partition("held-out loss ")[2].split()[0])
     assert held_out < 0.5, "ln 3 = 1.1 knows nothing"
     refused = example(*flags, "--ema", "0.9")

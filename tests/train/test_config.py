@@ -60,6 +60,7 @@ from lowgraph.train.plan import make_plan
         (["--log-every", "1000001"], "--log-every must be at most 1000000, got 1000001"),
         (["--steps", str(2**63)], f"--steps must be below 2**63, got {2**63}"),
         (["--lr", "1e300"], "--lr must be at most 3.4e+38 (float32), got 1e+300"),
+        (["--lr", "1e-46"], "--lr must be at least 1.2e-38 (float32), got 1e-46"),
         (["--data", ""], "argument --data: the path is empty"),
         (["--json", "a.png", "--plot", "./a.png"], "must be different paths"),
         (["--data", "text", "--json", "text"], "must be different paths"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ BOTH: dict[str, tuple[dict[str, Any], str]] = {
     "nothing there": ({"model": "mamba2", "data": "none.csv"}, "no such file or folder"),
     "a short series of a preset": (
         {"model": "mamba2", "data": "short.npy", "preset": "nano"},
-        "6 rows held out are shorter than one window (48 rows); give more rows or a smaller --pre",
+        "6 rows held out are shorter than one window (48 rows); give more rows, or a --preset of a "
+        "shorter window if the model has one",
     ),
     "a short series of a device": (
         {"model": "mamba2", "data": "short.npy", "device": "host"}, "shorter than one window (48",
@@ -71,6 +73,10 @@ def test_data_that_do_not_fit(files: Path, command: Callable[..., Any], name: st
 
 
 RESUMED: dict[str, tuple[dict[str, Any], str]] = {
+    "an export of a series": (
+        {"data": "long.npy", "resume": "mamba2", "export": "out"},
+        "--export: mamba2 has no counterpart in transformers",
+    ),
     "another model": (
         {"model": "mamba2", "data": "words.txt", "resume": "charlm"},
         "--model mamba2 differs from the resumed run's charlm",
@@ -78,6 +84,10 @@ RESUMED: dict[str, tuple[dict[str, Any], str]] = {
     "a sample of a series": (
         {"data": "long.npy", "resume": "mamba2", "sample": 3},
         "--sample 3: mamba2 is trained on series and writes no text",
+    ),
+    "fewer steps than are done": (
+        {"data": "words.txt", "resume": "charlm", "steps": 1},
+        "the checkpoint has 1 step done; --steps 1 leaves none: give more --steps",
     ),
     "other columns": ({"data": "long.npy", "resume": "mamba2"}, "8 features, the model takes 3"),
     "a text": ({"data": "words.txt", "resume": "mamba2"}, "has another ending; a series is"),
@@ -90,8 +100,21 @@ def test_a_resume_that_cannot_be(files: Path, name: str) -> None:
     _refused(run.run, files, flags, said)
 
 
+def test_a_resume_without_data_takes_those_of_its_run(files: Path) -> None:
+    """Not the default ones; a path that is gone is named."""
+    begun = filled_checkpoint(1)
+    for name, said in (
+        ("words.txt", f"give the same --data; the resumed run had {files / 'words.txt'}"),
+        ("gone.txt", f"the resumed run had --data {files / 'gone.txt'}, which is not there; say"),
+    ):
+        kept = {**begun.config, "data": str(files / name)}
+        checkpoint.write(files / "with data", replace(begun, config=kept))
+        _refused(run.run, files, {"resume": "with data"}, said)
+    _refused(run.run, files, {"resume": "charlm", "data": "words.txt"}, "and so the default data")
+
+
 def _refused(command: Callable[..., Any], files: Path, flags: dict[str, Any], said: str) -> None:
-    paths = {name: files / flags[name] for name in ("data", "resume") if name in flags}
+    paths = {name: files / flags[name] for name in ("data", "resume", "export") if name in flags}
     with pytest.raises(ConfigError) as caught:
         command(TrainConfig(**{**flags, **paths}), lambda text: None)
     assert said in str(caught.value) and "\n" not in str(caught.value)

@@ -116,7 +116,7 @@ def _killed_equals_straight(device: Device, model: str, folder: Path, kills: int
     assert set(os.listdir(folder / "ckpt")) == names
 
 
-@pytest.mark.parametrize("model", ["charlm", "mamba2"])  # a feed of each kind
+@pytest.mark.parametrize("model", ["charlm", "mamba2", "mlp"])  # a feed of each kind
 def test_a_run_killed_at_random_goes_on(device: Device, model: str, tmp_path: Path) -> None:
     _killed_equals_straight(device, model, tmp_path, kills=2)
 

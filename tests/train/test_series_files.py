@@ -117,9 +117,13 @@ BAD_CSV = {
     "no text": (b"a,label\n\xff\xfe,1\n", "is no CSV text"),
     "NUL": (b"a,label\n\x00,1\n", ("is no CSV text", "no number")),
     "an NPY file": (_npy(_table()), "is an NPY file; name it .npy"),
+    "too near 0": (
+        HEADER + "".join(f"{n % 7}e-320,1,{n % 2}\n" for n in range(30)),
+        "column a has values too far apart, or too near 0, for float32; scale it",
+    ),
     "too far apart": (
         HEADER + "".join(GOOD) + "1e300,1,0\n" * 3,
-        "column a has values too far apart for float32",
+        "column a has values too far apart, or too near 0, for float32; scale it",
     ),
 }
 
@@ -135,6 +139,11 @@ BAD_NPY = {
     "CSV": ((HEADER + "".join(GOOD)).encode(), "is no NPY file; a series is a .csv file"),
     "cut off": (_npy(_table())[:-8], "cannot be read as NPY"),
     "header cut off": (_npy(_table())[:20], "cannot be read as NPY"),
+    "too large a size": (
+        _npy(_table()).replace(b"(40, 4)", b"(%d, 4)" % 10**30),
+        "cannot be read as NPY",
+    ),
+    "header never closed": (_npy(_table())[:10] + b"(" * 118, "cannot be read as NPY"),
     "objects": (None, "cannot be read as NPY"),
     "words": (_npy(np.array([["a", "b"]])), "holds <U1, which are no numbers"),
     "complex": (_npy(np.ones((3, 2), complex)), "holds complex128, which are no numbers"),

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from safetensors import safe_open
 
+from lowgraph.driver import Device
 from lowgraph.errors import ConfigError
 from lowgraph.models.presets import CharLMConfig
 from lowgraph.models.registry import MODELS
 from lowgraph.train import checkpoint
+from lowgraph.train.arguments import _build
 from lowgraph.train.checks import flag
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.plan import Plan, Schedule, make_plan
 from lowgraph.train.snapshot import MAY_CHANGE, refuse_changes, snapshot
-from tests.train.runs import filled_checkpoint
+from lowgraph.train.start import what_is_not_the_same
+from tests.train.runs import filled_checkpoint, micro_plan
 
 # A value that no field has in BASE. A new field of TrainConfig needs a line here; what it matters
 # to a resumed run is then asked of snapshot.MAY_CHANGE.
@@ -112,7 +116,23 @@ def test_a_change_is_refused_unless_declared(name: str) -> None:
         refuse_changes(kept, asked)
     told = f"{flag(name)} {CHANGED[name]} differs from the resumed run's {kept[name]}; leave the "
     assert str(caught.value).startswith(told)
-    assert "(a resumed run may change device, steps, data, log_every, " in str(caught.value)
+    assert "(a resumed run may change --device, --steps, --data, --log-every, " in str(caught.value)
+
+
+def test_what_may_change_is_told_by_flags_that_there_are() -> None:
+    with pytest.raises(ConfigError) as caught:
+        refuse_changes(_snapshot(), {**_snapshot(), "batch": 3})
+    told = str(caught.value).partition("(a resumed run may change ")[2].rstrip(")").split(", ")
+    assert len(told) == len(MAY_CHANGE) - 2 and "--no-graph" in told
+    assert set(told) <= _build()._option_string_actions.keys()
+
+
+@pytest.mark.parametrize(("steps", "told"), [(24, "stretches"), (6, "shortens")])
+def test_another_length_is_told_by_what_it_does(steps: int, told: str) -> None:
+    resume = filled_checkpoint(1)
+    device = cast(Device, SimpleNamespace(spec=resume.config["device"]))
+    (line,) = what_is_not_the_same(resume, micro_plan(steps=steps), device)
+    assert line.startswith(f"resume: begun with --steps 12; {steps} {told} the learning-rate")
 
 
 def test_all_changes_are_told_at_once() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from lowgraph.driver import Device
 from lowgraph.memory import download
 from lowgraph.ops.control import read_control
 from lowgraph.train.loop import Trainer
+from lowgraph.train.said import Progress
 from tests.train.runs import example, micro_corpus, micro_plan, trained
 
 pytestmark = pytest.mark.both
@@ -122,3 +125,24 @@ def test_a_log_that_cannot_be_is_refused(spec: str, tmp_path: Path, name: str) -
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("error: --") and done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [(3, "graph: # nodes captured"), (1, "graph: none; it is recorded at the second step")],
+)
+def test_the_graph_is_told_of_once_it_is_known(
+    device: Device, tmp_path: Path, steps: int, told: str
+) -> None:
+    """With --timers the first line is read before the second step, which records the graph."""
+    from lowgraph.train.config import TrainConfig
+
+    said: list[str] = []
+    corpus = micro_corpus(tmp_path)
+    progress = Progress(said.append, corpus, None)
+    plan = replace(micro_plan(steps=steps, warmup=0), log_every=1)
+    config = TrainConfig(heldout_batches=1, timers=True)
+    with Trainer(device, config, plan, corpus, on_lap=progress.lap) as trainer:
+        trainer.train()
+    graph = [line for line in said if line.startswith("graph: ")]
+    assert len(graph) == 1 and re.sub(r"\d+", "#", graph[0]).startswith(told)

@@ -20,7 +20,7 @@ from tests.train.runs import MICRO, micro_file, micro_plan
 
 pytestmark = pytest.mark.both
 
-MODELS = ["mamba2", "mamba2-lm"]
+MODELS = ["mamba2", "mamba2-lm", "mlp"]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -29,6 +29,9 @@ def test_a_sound_step_passes_every_gate(device: Device, model: str, tmp_path: Pa
     gates = verify.verify(device, micro_plan(model), data, steps=3)
     assert [gate.text() for gate in gates if not gate.passed] == []
     assert tuple(gate.name for gate in gates) == verify.GATES
+    told = "\n".join(gate.text() for gate in gates)
+    assert "()" not in told, "SGD has no state to name"
+    assert "over 4 steps, the fewest that show it: without a pin" in told
     figures = {gate.name: gate.figure for gate in gates}
     parameters = len(find_model(model).specs(MICRO[model]))
     assert figures["moves"] == figures["coverage"] == parameters

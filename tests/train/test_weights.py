@@ -20,7 +20,7 @@ from lowgraph.train import checkpoint
 from lowgraph.train.config import TrainConfig
 from lowgraph.train.loop import Trainer
 from lowgraph.train.run import run
-from tests.train.runs import micro_corpus, micro_plan
+from tests.train.runs import filled_checkpoint, micro_corpus, micro_plan
 
 NANO = find_preset("charlm", "nano").model
 FILES = ("config.json", "model.safetensors")
@@ -106,8 +106,13 @@ def test_what_no_run_can_have(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^--export .*not empty; give one that is not there"):
         (tmp_path / "file").write_text("")
         TrainConfig(export=tmp_path)
-    with pytest.raises(ConfigError, match="is the path of another flag; give one of its own"):
-        TrainConfig(export=tmp_path / "a", checkpoint=tmp_path / "a")
+    with pytest.raises(ConfigError, match="is the path of --json, or a folder above it; give one"):
+        TrainConfig(export=tmp_path / "a", json=tmp_path / "a")
+    # A log is made before the first step, and would be in the way of the folder at the end.
+    for label in ("log", "checkpoint"):
+        for path in (tmp_path / "a", tmp_path / "a" / "b"):
+            with pytest.raises(ConfigError, match=rf"is the path of --{label}, or a folder above"):
+                TrainConfig(export=tmp_path / "a", **{label: path})
 
 
 def test_the_command_refuses_before_it_writes(
@@ -116,10 +121,20 @@ def test_the_command_refuses_before_it_writes(
     """It does not speak of a flag that it does not have."""
     assert main(["export", str(tmp_path / "nothing"), str(tmp_path / "a")]) == 2
     said = capsys.readouterr().err
-    assert said == f"error: {tmp_path / 'nothing'}: there is no checkpoint.safetensors in it\n"
+    assert said == f"error: {tmp_path / 'nothing'}: no such file or folder\n"
+    (tmp_path / "empty").mkdir()
+    assert main(["export", str(tmp_path / "empty"), str(tmp_path / "a")]) == 2
+    assert "empty: there is no checkpoint.safetensors in it" in capsys.readouterr().err
     (tmp_path / "checkpoint.safetensors").write_bytes(b"no checkpoint")
     assert main(["export", str(tmp_path), str(tmp_path)]) == 2
     assert "the folder is not empty" in capsys.readouterr().err
     assert main(["export", str(tmp_path), str(tmp_path / "a")]) == 2
-    assert "not a lowgraph checkpoint, or damaged" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "not a lowgraph checkpoint, or damaged" in said and "--resume" not in said
+    assert said.endswith("there is no previous.safetensors beside it; name another checkpoint\n")
+    checkpoint.write(tmp_path / "kept", filled_checkpoint(3))
+    (tmp_path / "kept" / "checkpoint.safetensors").rename(tmp_path / "previous.safetensors")
+    assert main(["export", str(tmp_path), str(tmp_path / "a")]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(f"3 steps done: name {tmp_path / 'previous.safetensors'}\n")
     assert not (tmp_path / "a").exists()

@@ -58,7 +58,10 @@ def _run(config: TrainConfig, say: Say, tsv: Path | None, arms: Sequence[str] | 
     device = open_device(config.device)
     plan, data = plan_for(config, device.kind, data)
     say(f"device: {device.spec}, {device.title} ({device.arch})")
-    say(f"model: {plan.model} {plan.preset}, {plan.schedule.steps} steps a measuring run")
+    say(
+        f"model: {plan.model} {plan.preset}, {plan.precision}, {plan.schedule.steps} steps a "
+        "measuring run"
+    )
     parts = Parts(device, plan, data, graph=False, ring_slots=_RING_SLOTS)
     try:
         subject = Subject(
@@ -81,6 +84,7 @@ def _run(config: TrainConfig, say: Say, tsv: Path | None, arms: Sequence[str] | 
         "device_title": device.title,
         "model": plan.model,
         "preset": plan.preset,
+        "precision": plan.precision,
         "steps": plan.schedule.steps,
     }
     if tsv is not None:

@@ -43,8 +43,9 @@ def coverage(subject: Subject) -> Gate:
             extra.append(f"{piece.name} was written")
     subject.restore(subject.initial)
     wrong = extra + [f"{name}: {fault}" for name, fault in faults]
-    state = ", ".join(parts.optimizer.state)
-    detail = f"{covered} of {len(parameters)} parameters get a gradient and state ({state})"
+    names = ", ".join(parts.optimizer.state)
+    state = f" and state ({names})" if names else ""
+    detail = f"{covered} of {len(parameters)} parameters get a gradient{state}"
     detail += "; nothing beside them is written" if not extra else ""
     if wrong:
         detail += f"; {'; '.join(wrong[:_SHOWN])}{' ...' if len(wrong) > _SHOWN else ''}"

@@ -37,11 +37,13 @@ def negative(
     It passes when the run with neither pin nor check diverges or dies, the check names the stale
     pointer, and the pin makes the run right.
     """
-    guarded, bare = _observe(device, plan, data, max(steps, _FEWEST_STEPS), command)
+    ran = max(steps, _FEWEST_STEPS)
+    guarded, bare = _observe(device, plan, data, ran, command)
     passed = bare.outcome in ("diverged", "died") and bool(guarded.named) and not guarded.wrong
     pinned = "it is the eager one" if not guarded.wrong else f"{guarded.wrong} parameters are wrong"
+    longer = f"over {ran} steps, the fewest that show it: " if ran > steps else ""
     detail = (
-        f"without a pin the run {_SAID[bare.outcome]}: {bare.detail}; the check said: "
+        f"{longer}without a pin the run {_SAID[bare.outcome]}: {bare.detail}; the check said: "
         f"{guarded.named or 'nothing'}; with the pin {pinned}"
     )
     return Gate("negative", passed, bare.wrong, detail)

@@ -70,10 +70,10 @@ MAMBA = (
     Bug(
         name="ssd_short_no_barrier",
         file="ssd_short.cu", kernel="ssd_short_forward", kind="shared-race", scenario="ssd_short",
-        old="            w.mix.cell[square_at(t, s)] = weight * part.d[j][e];\n        }\n    }\n"
-            "    __syncthreads();\n",
-        new="            w.mix.cell[square_at(t, s)] = weight * part.d[j][e];\n        }\n    }\n",
-        at=("w.mix.cell[square_at(t, s)] = weight * part.d[j][e];",), through=("along_sum",),
+        old="] = factor(weight * part.d[j][e]);\n        }\n    }\n    __syncthreads();\n",
+        new="] = factor(weight * part.d[j][e]);\n        }\n    }\n",
+        at=("w.mix.cell[square_at(t, s)] = factor(weight * part.d[j][e]);",),
+        through=("along_sum",),
         why="Two warps share rows of weights; one multiplies with what the other is to write.",
     ),
     Bug(
@@ -90,6 +90,15 @@ MAMBA = (
         scenario="gated_loop",
         old="= w.h[turn % 2];", new="= w.h[0];", through=("store_factors", "add_product"),
         why="A warp writes the next turn's factors while another one still reads this turn's.",
+    ),
+    Bug(
+        name="readout_no_barrier",
+        file="readout.cu", kernel="readout_forward", kind="shared-race", scenario="readout",
+        old="    parts[lane][slot] = part;\n    __syncthreads();\n",
+        new="    parts[lane][slot] = part;\n",
+        at=("parts[lane][slot] = part;",
+            "UNROLL for (int l = 0; l < LANES; l++) sum += parts[l][own];"),
+        why="One thread adds a row's parts with no barrier after the others wrote them.",
     ),
     Bug(
         name="rms_norm_no_barrier",

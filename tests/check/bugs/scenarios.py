@@ -11,7 +11,6 @@ from tests.check.bugs import (  # noqa: F401  each enters its scenarios
     scenarios_nodes,
     scenarios_own,
     scenarios_products,
-    scenarios_ssd_short,
     scenarios_state,
 )
 from tests.check.bugs.registry import SCENARIOS

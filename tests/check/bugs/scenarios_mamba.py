@@ -12,6 +12,7 @@ from lowgraph.ops import (
     GatedLoop,
     GatedRmsNorm,
     GatedUpdate,
+    Readout,
     Residual,
     RmsNorm,
     Ssd,
@@ -148,3 +149,13 @@ def gated_loop(bench: Bench, fault: str) -> list[Check]:
         bench.stream, last, states.address + 4 * turns * rows * channels, bench.put(0 * x), x.size
     )
     return close(bench, last=(last, want))
+
+
+@scenario
+def readout(bench: Bench, fault: str) -> list[Check]:
+    arrays = normal(0, ROWS, COLUMNS), normal(1, COLUMNS), normal(2, 1)
+    y = bench.empty(ROWS, name="y")
+    inputs = [bench.put(array) for array in arrays]
+    Readout(_library(bench)).forward(bench.stream, y, *inputs, ROWS, COLUMNS)
+    x, weight, bias = wide(*arrays)
+    return close(bench, y=(y, x @ weight + bias))

@@ -9,8 +9,8 @@ FORWARD = (
         name="ssd_short_decay_no_barrier",
         file="ssd_short.cu", kernel="ssd_short_forward", kind="shared-race",
         scenario="ssd_one_block",
-        old="    wait_for_batches<0>();\n    __syncthreads();\n",
-        new="    wait_for_batches<0>();\n",
+        old="    make_factors(w.x);\n    __syncthreads();\n",
+        new="    make_factors(w.x);\n",
         at=("w.decay[t] = sum;",
             "float weight = seen ? expf(w.decay[t] - w.decay[s]) * w.dt[s] : 0.0f;",
             "if (has_step) sum_decay("),
@@ -19,7 +19,7 @@ FORWARD = (
     Bug(
         name="ssd_short_step_past_the_end",
         file="ssd_short.cu", kernel="ssd_short_forward", kind="out-of-bounds",
-        scenario="ssd_one_block",
+        scenario="ssd_short",
         old="bool has_step = step >= 0 && step < T;", new="bool has_step = step >= 0 && step <= T;",
         at=("float u = raw[(first + step) * raw_row + h] + dt_bias[h];",
             "if (has_step) sum_decay(", "dt[step + (size_t)t * H] = w.dt[t];",
@@ -30,7 +30,7 @@ FORWARD = (
     Bug(
         name="ssd_short_early_return",
         file="ssd_short.cu", kernel="ssd_short_forward", kind="divergent-barrier",
-        scenario="ssd_one_block",
+        scenario="ssd_short",
         old="    __syncthreads();\n\n    part = empty_part();\n"
             "    if (part.row >= T || part.column >= P) return;\n",
         new="    part = empty_part();\n"
@@ -44,17 +44,18 @@ BACKWARD = (
         name="ssd_short_bound_no_barrier",
         file="ssd_short_backward.cu", kernel="ssd_short_backward", kind="shared-race",
         scenario="ssd_one_block",
-        old="        store_part(to + N, 2 * (size_t)N, part, T, N);\n    }\n    __syncthreads();\n",
-        new="        store_part(to + N, 2 * (size_t)N, part, T, N);\n    }\n",
-        at=("run_stripe(w, own, stripe, T);", "sum_bound(w, own, stripe, T);"),
-        through=("run_stripe", "sum_bound"),
+        old="    run_stripe(w, own, stripe, T);\n    __syncthreads();\n",
+        new="    run_stripe(w, own, stripe, T);\n",
+        at=("run_stripe(w, own, stripe, T);",
+            "w.bound[stripe][own] = sum_column(w, own, stripe * STRIPE, T);"),
+        through=("run_stripe", "sum_column", "load_stripe", "load_quad", "store_quad"),
         why="A column of running sums is read with no barrier after other threads have put them in"
             " their rows.",
     ),
     Bug(
         name="ssd_short_totals_not_zeroed",
         file="ssd_short_backward.cu", kernel="ssd_short_backward", kind="uninitialised-read",
-        scenario="ssd_one_block",
+        scenario="ssd_short",
         old="        w.totals[2][own] = 0.0f;\n", new="",
         at=("for (int i = 0; i < SIDE; i += 4) total = add_quad(",), through=("load_quad",),
         why="Steps past the sequence's end leave their place of dynamic shared memory unwritten,"
@@ -63,7 +64,7 @@ BACKWARD = (
     Bug(
         name="ssd_short_heads_collide",
         file="ssd_short_backward.cu", kernel="ssd_short_backward", kind="global-race",
-        scenario="ssd_one_block",
+        scenario="ssd_short",
         old="by_head + ((size_t)h * gridDim.y * T + first) * 2 * N;",
         new="by_head + ((size_t)h * T + first) * 2 * N;",
         at=("store_part(to + N, 2 * (size_t)N, part, T, N);",
@@ -75,7 +76,7 @@ BACKWARD = (
     Bug(
         name="ssd_short_one_sequence_more",
         file="ssd_short_backward.cu", kernel="ssd_short_sum", kind="out-of-bounds",
-        scenario="ssd_one_block",
+        scenario="ssd_short",
         old="for (int i = threadIdx.x; i < B; i += SQUARE_THREADS)",
         new="for (int i = threadIdx.x; i <= B; i += SQUARE_THREADS)",
         at=("sum += partial[((size_t)i * 3 + q) * H + h];",),

@@ -1,0 +1,33 @@
+"""`python -m lowgraph diff`: two captured graphs compared, and whether one can update the other."""
+
+from __future__ import annotations
+
+import argparse
+
+from lowgraph.train.arguments_out import non_empty_path
+
+__all__ = ["SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "compare two graphs' files, and tell what an update from one to the other would do"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    for name, text in (("old", "what an executable is made of"), ("new", "what it is updated to")):
+        parser.add_argument(name, type=non_empty_path, metavar=f"{name.upper()}.json", help=text)
+    parser.add_argument(
+        "--json", type=non_empty_path, metavar="F", help="write the comparison to this file"
+    )
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print the comparison. Raises ConfigError for a bad file."""
+    from lowgraph import debug
+    from lowgraph.train.result import write_json
+
+    found = debug.diff(debug.load(given.old), debug.load(given.new))
+    for line in found.lines():
+        print(line)
+    if given.json is not None:
+        write_json(given.json, found.as_dict())
+        print(f"wrote {given.json}")

@@ -1,0 +1,97 @@
+"""`python -m lowgraph show`: a captured graph's nodes, arguments and memory by their names."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowgraph.errors import ConfigError
+from lowgraph.train.arguments import add_data, add_model
+from lowgraph.train.arguments_out import non_empty_path
+from lowgraph.train.config import TrainConfig
+
+if TYPE_CHECKING:
+    from lowgraph.debug import Form
+
+__all__ = ["SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "show a captured graph, from its file or of a model's training step"
+
+_WARM_STEPS = 2  # the first primes, the second records
+_OF_A_STEP = ("device", "model", "preset", "precision", "data", "seed", "batch")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's flags."""
+    parser.add_argument(
+        "graph",
+        nargs="?",
+        type=non_empty_path,
+        metavar="GRAPH.json",
+        help="a file that --json wrote (default: record the training step of --model)",
+    )
+    parser.add_argument("--device", metavar="D", help="auto (default), host, cuda or cuda:N")
+    add_model(parser)
+    parser.add_argument("--batch", type=int, metavar="B", help="windows a step (default: preset's)")
+    parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
+    add_data(parser)
+    parser.add_argument(
+        "--json", type=non_empty_path, metavar="F", help="write the graph to this file"
+    )
+    parser.add_argument(
+        "--dot", type=non_empty_path, metavar="F", help="write it as a picture for Graphviz"
+    )
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print the graph, and write what was asked for. Raises ConfigError on bad flags and files."""
+    from lowgraph import debug
+    from lowgraph.train.result import write_json
+
+    flags = {name: getattr(given, name) for name in _OF_A_STEP if getattr(given, name) is not None}
+    if given.graph is not None and flags:
+        raise ConfigError(
+            f"--{min(flags)} is of a step to record, and {given.graph} is read; leave one of them"
+        )
+    form = _recorded(TrainConfig(**flags)) if given.graph is None else debug.load(given.graph)
+    for line in debug.lines(form):
+        print(line)
+    if given.json is not None:
+        write_json(given.json, debug.as_dict(form))
+        print(f"wrote {given.json}")
+    if given.dot is not None:
+        _write(given.dot, debug.dot(form))
+
+
+def _write(path: Path, text: str) -> None:
+    from lowgraph.train.files import replace_file
+
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"--dot {path}: {error.strerror or error}") from error
+    print(f"wrote {path}")
+
+
+def _recorded(config: TrainConfig) -> Form:
+    """The graph of a model's training step, behind two steps. Raises LowgraphError."""
+    from lowgraph import debug
+    from lowgraph.driver import open_device
+    from lowgraph.train.datasets import early_plan, plan_for, read_data
+    from lowgraph.train.parts import Parts
+    from lowgraph.train.plan import model_of
+
+    data = read_data(model_of(config), config.data)
+    early_plan(config, data)
+    device = open_device(config.device)
+    plan, data = plan_for(config, device.kind, data)
+    print(f"device: {device.spec}, {device.title} ({device.arch})", flush=True)
+    print(f"model: {plan.model} {plan.preset}", flush=True)
+    parts = Parts(device, plan, data, graph=True, ring_slots=_WARM_STEPS)
+    try:
+        for _ in range(_WARM_STEPS):
+            parts.advance()
+        return debug.read(parts.graph_step)
+    finally:
+        parts.close()

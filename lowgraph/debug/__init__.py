@@ -1,0 +1,43 @@
+"""Looking into captured graphs: as data, as text and as a picture; audits; comparisons."""
+
+from __future__ import annotations
+
+from lowgraph.debug.audit import Audit, AuditReport, report_of
+from lowgraph.debug.changes import Change, Verdict
+from lowgraph.debug.comparison import Diff, NodeDiff, diff
+from lowgraph.debug.files import as_dict, from_dict, load
+from lowgraph.debug.form import Argument, Body, Form, Memory, Node
+from lowgraph.debug.picture import dot
+from lowgraph.debug.race_search import Race, races
+from lowgraph.debug.reading import read, read_handle
+from lowgraph.debug.scalars import Frozen, frozen
+from lowgraph.debug.stale import Stale
+from lowgraph.debug.text import lines
+
+__all__ = [
+    "Argument",
+    "Audit",
+    "AuditReport",
+    "Body",
+    "Change",
+    "Diff",
+    "Form",
+    "Frozen",
+    "Memory",
+    "Node",
+    "NodeDiff",
+    "Race",
+    "Stale",
+    "Verdict",
+    "as_dict",
+    "diff",
+    "dot",
+    "from_dict",
+    "frozen",
+    "lines",
+    "load",
+    "races",
+    "read",
+    "read_handle",
+    "report_of",
+]

@@ -1,0 +1,261 @@
+"""Audit: whether every pointer of a graph still leads where it led, and whether its nodes race.
+
+    audit = Audit.of(step)      # built once: the graph's structure
+    audit.require()             # before a replay: asks the pool only, raises AuditFailed
+
+A pointer is good in a live slice of the generation it was recorded with, in memory that the graph
+took itself, in a staging slot, and in a foreign buffer that is registered: a declared pin, or
+`foreign`. The audit follows what is set in the executable, updates and recaptures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from lowgraph.capture import CapturedGraph, ForeignMemory, GraphStep, NodeRecord
+from lowgraph.capture.node_params import Contents
+from lowgraph.debug.form import Argument, Form, Node
+from lowgraph.debug.known_memory import KnownMemory
+from lowgraph.debug.race_search import Race, races
+from lowgraph.debug.reading import Reading, reread, take, take_handle
+from lowgraph.debug.stale import GIVEN_BACK, GONE, RELEASED, Stale, stale_pointers
+from lowgraph.debug.text import printable
+from lowgraph.driver.callers import requester
+from lowgraph.errors import AuditFailed, ConfigError
+from lowgraph.memory import PersistentPool, Slice, counted, describe_address
+
+__all__ = ["Audit", "AuditReport", "report_of"]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What an audit saw. pointers: looked at. unknown: arguments that may be addresses or not.
+
+    scalars: by-value arguments with their node. left_out: what was not looked at, as text.
+    """
+
+    label: str
+    pointers: int
+    unknown: int
+    stale: tuple[Stale, ...]
+    races: tuple[Race, ...]
+    scalars: tuple[tuple[Node, Argument], ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Stale pointers and certain races, as text."""
+        return (*map(str, self.stale), *(str(race) for race in self.races if race.certain))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures and findings, ready for JSON."""
+        return {
+            "label": self.label,
+            "pointers": self.pointers,
+            "unknown": self.unknown,
+            "stale": [asdict(one) for one in self.stale],
+            "races": [asdict(one) for one in self.races],
+            "left_out": list(self.left_out),
+            "scalars": [
+                {"node": node.index, "kernel": node.name, "argument": one.name, "type": one.type,
+                 "value": one.text()}
+                for node, one in self.scalars
+            ],
+        }  # fmt: skip
+
+    def lines(self) -> Iterator[str]:
+        """The report for people, scalars last."""
+        yield (
+            f"audit of {printable(self.label)!r}: {counted(self.pointers, 'pointer')}, "
+            f"{len(self.stale)} stale, {counted(self.unknown, 'argument')} not known to be "
+            f"addresses or not; {counted(len(self.races), 'race')}"
+        )
+        yield from (f"stale: {one}" for one in self.stale)
+        yield from (f"race: {one}" for one in self.races)
+        yield from (f"not looked at: {printable(one)}" for one in self.left_out)
+        for node, argument in self.scalars:
+            told = f"{node.title}: {argument.type} {argument.name} = {argument.text()}"
+            yield f"scalar: {printable(told)}"
+
+
+class Audit:
+    """See the module. Make it by `of` or `of_handle`.
+
+    form: what the graph holds, as of the last check.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        pool: PersistentPool,
+        foreign: Sequence[ForeignMemory],
+        subject: GraphStep | CapturedGraph | None,
+    ) -> None:
+        self._pool = pool
+        self._foreign = list(foreign)
+        self._subject = subject
+        self._released: dict[int, str] = {}  # by id of the buffer, where it was released
+        self._races: tuple[list[Race], list[str]] | None = None
+        self._adopt(reading)
+
+    @classmethod
+    def of(cls, subject: GraphStep | CapturedGraph, foreign: Sequence[ForeignMemory] = ()) -> Audit:
+        """The audit of a live graph. Raises as `debug.read` does."""
+        reading = take(subject, foreign)
+        graph = subject.graph if isinstance(subject, GraphStep) else subject
+        assert graph is not None, "what was read has a graph"
+        return cls(reading, graph.pool, foreign, subject)
+
+    @classmethod
+    def of_handle(
+        cls,
+        handle: int,
+        pool: PersistentPool,
+        *,
+        label: str = "graph",
+        foreign: Sequence[ForeignMemory] = (),
+    ) -> Audit:
+        """The audit of a graph (CUgraph) of somebody else's, as it is at this moment.
+
+        An argument of eight bytes that points into known memory now is taken for a pointer.
+        """
+        return cls(take_handle(handle, label, pool, foreign), pool, foreign, None)
+
+    # ---- what users call ----
+
+    def check(self) -> tuple[Stale, ...]:
+        """The pointers that are stale now; () is what should be. No driver call.
+
+        Raises ConfigError when the step has no graph any more, PhaseError for a closed graph.
+        """
+        self._follow()
+        bad = self._bad()
+        if not bad and not self._outside:
+            return ()
+        found = stale_pointers(self.form, bad)
+        return tuple(replace(one, now=describe_address(self._pool, one.address)) for one in found)
+
+    def require(self) -> None:
+        """Raise AuditFailed, naming each, if a pointer is stale. Call it before a replay."""
+        stale = self.check()
+        if stale:
+            raise AuditFailed(tuple(map(str, stale)))
+
+    def release(self, memory: ForeignMemory) -> None:
+        """A registered foreign buffer is not to be used any more: pointers into it are stale."""
+        if not any(one is memory for one in self._foreign):
+            raise ConfigError(f"{memory.name!r} is not registered with this audit")
+        self._released[id(memory)] = requester()
+
+    def report(self) -> AuditReport:
+        """Everything: stale pointers now, races, by-value arguments."""
+        stale = self.check()
+        if self._races is None:
+            self._races = races(self.form)
+        return _report(self.form, stale, self._races)
+
+    # ---- inside ----
+
+    def _adopt(self, reading: Reading) -> None:
+        self.form = reading.form
+        self._pieces = list(reading.pieces)
+        self._contents: Contents | None = None
+        self._records: list[NodeRecord] = []
+        graph = self._graph()
+        if graph is not None:
+            self._contents = graph.contents
+            self._records = [graph.node(index) for index in range(graph.nodes)]
+        self._index()
+
+    def _index(self) -> None:
+        self._races = None
+        self._outside = bool(stale_pointers(self.form, {}))
+
+    def _graph(self) -> CapturedGraph | None:
+        if not isinstance(self._subject, GraphStep):
+            return self._subject
+        if self._subject.graph is None:
+            raise ConfigError(f"{self._subject.label!r} has no graph any more to audit")
+        return self._subject.graph
+
+    def _follow(self) -> None:
+        """Take up what the executable was given since the last check."""
+        graph = self._graph()
+        if graph is None or self._subject is None:
+            return
+        if graph.contents is not self._contents:  # updated, or recorded anew
+            self._adopt(take(self._subject, self._foreign))
+            return
+        changed = [
+            index for index, record in enumerate(self._records) if graph.node(index) is not record
+        ]
+        if changed:
+            self._reread(graph, changed)
+
+    def _reread(self, graph: CapturedGraph, changed: list[int]) -> None:
+        """Nodes that were set. The others keep what they were recorded with."""
+        known, base = KnownMemory(graph.pool, self._foreign), len(self._pieces)
+        nodes = list(self.form.nodes)
+        for index in changed:
+            record = self._records[index] = graph.node(index)
+            node = reread(nodes[index], record, known)
+            shifted = tuple(
+                one if one.memory is None else replace(one, memory=base + one.memory)
+                for one in node.arguments
+            )
+            nodes[index] = replace(node, arguments=shifted)
+        self._pieces += known.pieces
+        memory = (*self.form.memory, *known.used)
+        self.form = replace(self.form, memory=memory, nodes=tuple(nodes))
+        self._index()
+
+    def _bad(self) -> dict[int, tuple[str, str]]:
+        """Kind and since when, by place in the form's memory."""
+        held = {id(piece) for piece, _, _, _ in self._pool.holdings()}
+        found = {}
+        for place, piece in enumerate(self._pieces):
+            told = self._state(place, piece, held)
+            if told is not None:
+                found[place] = told
+        return found
+
+    def _state(
+        self, place: int, piece: Slice | ForeignMemory | None, held: set[int]
+    ) -> tuple[str, str] | None:
+        if isinstance(piece, ForeignMemory):
+            since = self._released.get(id(piece))
+            return None if since is None else (RELEASED, since)
+        if piece is None:
+            covered = self._pool.staging.covers(self.form.memory[place].address)
+            return None if covered else (GONE, "")
+        if id(piece) not in held:
+            return GONE, piece.ended_at
+        lives = piece.alive or piece.owner is not None
+        return None if lives else (GIVEN_BACK, piece.ended_at)
+
+
+def report_of(form: Form) -> AuditReport:
+    """The audit of a form without its device: as its memory was when it was read."""
+    bad = {
+        place: (GIVEN_BACK, memory.where)
+        for place, memory in enumerate(form.memory)
+        if not memory.alive
+    }
+    stale = tuple(stale_pointers(form, bad))
+    return _report(form, stale, races(form))
+
+
+def _report(
+    form: Form, stale: tuple[Stale, ...], seen: tuple[list[Race], list[str]]
+) -> AuditReport:
+    arguments = [(node, one) for node in form.nodes for one in node.arguments]
+    scalars = tuple(each for each in arguments if each[1].value is not None)
+    pointers = sum(1 for _, one in arguments if one.pointer or one.memory is not None)
+    unknown = sum(
+        1 for _, one in arguments
+        if one.pointer is None and one.memory is None and len(one.data) >= 8
+    )  # fmt: skip
+    left_out = (*seen[1], *form.notes)
+    return AuditReport(form.label, pointers, unknown, stale, tuple(seen[0]), scalars, left_out)

@@ -1,0 +1,100 @@
+"""What device addresses lie in, looked up once for a whole graph: slices, staging, foreign.
+
+Slices of one pass may share a block, one after another. The pool knows the latest; which one a
+launch was given is in the journal, which noted each slice as it was taken.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lowgraph.capture import ForeignMemory, Journal
+from lowgraph.debug.form import Memory
+from lowgraph.memory import PersistentPool, Slice
+
+__all__ = ["KnownMemory"]
+
+
+class KnownMemory:
+    """The memory of one moment. used: what `find` was asked for, in that order; `pieces`: theirs.
+
+    pool: None where nothing is known of one. foreign: buffers of others; where one lies in the
+    pool, the pool's slice is the finer answer.
+    """
+
+    def __init__(
+        self,
+        pool: PersistentPool | None,
+        foreign: Sequence[ForeignMemory] = (),
+        journal: Journal | None = None,
+    ) -> None:
+        self.used: list[Memory] = []
+        self.pieces: list[Slice | ForeignMemory | None] = []
+        self._places: dict[tuple[int, str, int], int] = {}
+        found: dict[int, _Found] = {one.address: (_foreign(one), one) for one in foreign}
+        if pool is not None:
+            found |= {memory.address: (memory, None) for memory in _staging(pool)}
+            found |= {memory.address: (memory, piece) for memory, piece in _slices(pool)}
+        self._all = [found[address] for address in sorted(found)]
+        self._starts = sorted(found)
+        taken = [] if journal is None else journal.sizes
+        self._taken = [size for size in taken if size.kind == "slice"]
+
+    def find(self, address: int, launches: int = 0) -> int | None:
+        """Place in `used` of the memory that covers an address; None where none does.
+
+        launches: of the journal's, before the node that was given the address.
+        """
+        at = bisect_right(self._starts, address) - 1
+        if at < 0 or address >= self._starts[at] + self._all[at][0].nbytes:
+            return None
+        memory, piece = self._all[at]
+        if memory.role == "graph":
+            memory = self._as_taken(memory, address, launches)
+        key = at, memory.name, memory.address
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = len(self.used)
+            self.used.append(memory)
+            self.pieces.append(piece)
+        return place
+
+    def _as_taken(self, memory: Memory, address: int, launches: int) -> Memory:
+        """The block under the name that it had when that launch was made."""
+        for taken in reversed(self._taken):
+            nbytes = int(str(taken.sizes[0]))
+            if taken.after <= launches and taken.address <= address < taken.address + nbytes:
+                return replace(memory, name=taken.name, address=taken.address, nbytes=nbytes)
+        return memory
+
+
+_Found = tuple[Memory, Slice | ForeignMemory | None]
+
+
+def _foreign(one: ForeignMemory) -> Memory:
+    return Memory(one.name, one.address, one.nbytes, 0, one.generation, "foreign")
+
+
+def _staging(pool: PersistentPool) -> list[Memory]:
+    return [
+        Memory(name, address, nbytes, role="staging")
+        for name, address, nbytes in pool.staging.named()
+    ]
+
+
+def _slices(pool: PersistentPool) -> list[tuple[Memory, Slice]]:
+    found = []
+    for piece, kind, owner, nbytes in pool.holdings():
+        role = "workspace" if kind == "slice" and pool.is_exclusive(piece) else kind
+        keeper = "" if role in ("slice", "workspace") else owner
+        memory = Memory(piece.name, piece._address, nbytes, piece.id, piece.generation, role,
+                        keeper, _lives(piece), piece.ended_at)  # fmt: skip
+        found.append((memory, piece))
+    return found
+
+
+def _lives(piece: Slice) -> bool:
+    """Whether its name or the graph in whose body it was taken still stands for it."""
+    return piece.alive or piece.owner is not None

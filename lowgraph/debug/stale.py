@@ -1,0 +1,69 @@
+"""Stale: one pointer of a graph that must not be followed, and everything there is to say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowgraph.debug.form import Form, Memory
+from lowgraph.debug.text import printable
+
+__all__ = ["GIVEN_BACK", "GONE", "OUTSIDE", "RELEASED", "Stale", "stale_pointers"]
+
+GIVEN_BACK = "given back, its bytes are kept by a graph"
+GONE = "given back, its bytes may be somebody else's"
+RELEASED = "a foreign buffer that is registered no more"
+OUTSIDE = "in no slice, no staging slot and no registered buffer"
+
+
+@dataclass(frozen=True)
+class Stale:
+    """One finding. kind: one of this module's words. now: what the address is now, if asked.
+
+    memory: what it was recorded with, None for OUTSIDE. since: file:line that gave it back, "" if
+    that is not known.
+    """
+
+    node: int
+    title: str
+    kernel: str
+    argument: str
+    address: int
+    kind: str
+    memory: Memory | None
+    since: str
+    now: str = ""
+
+    def __str__(self) -> str:
+        """One line, fit for a terminal."""
+        told = f"{self.title}: argument {self.argument} = {self.address:#x} is {self.kind}"
+        one = self.memory
+        if one is not None:
+            owner = f", of {one.owner!r}" if one.owner else ""
+            told = (
+                f"{self.title}: argument {self.argument} = {self.address:#x} was byte "
+                f"{self.address - one.address} of {one.name!r} (generation {one.generation}{owner})"
+                f", {self.kind}"
+            )
+        since = f"; since {self.since}" if self.since else ""
+        now = f"; now it is {self.now}" if self.now else ""
+        return printable(told + since + now)
+
+
+def stale_pointers(form: Form, bad: dict[int, tuple[str, str]]) -> list[Stale]:
+    """Pointers of nodes that are switched on, into memory that is bad, or into none that is known.
+
+    bad: place in Form.memory -> its kind, and since when.
+    """
+    found = []
+    for node in form.nodes:
+        for argument in node.arguments if node.enabled else ():
+            if argument.memory is not None and argument.memory in bad:
+                kind, since = bad[argument.memory]
+                memory = form.memory[argument.memory]
+            elif argument.memory is None and argument.pointer and argument.word:
+                kind, since, memory = OUTSIDE, "", None
+            else:
+                continue
+            found.append(Stale(node.index, node.title, node.name, argument.name, argument.word,
+                               kind, memory, since))  # fmt: skip
+    return found
