@@ -1,7 +1,8 @@
 """Series in files: CSV with a header, or NPY; each row the features of a time step and its label.
 
-Of a CSV the label is the column that is named `label`, in any case of letters, else the last; of an NPY array, float or
-integer [rows, F + 1], the last. Every fault is a ConfigError of one line that says where it is.
+Of a CSV the label is the column that is named `label`, in any case of letters, else the last; of an
+NPY array, float or integer [rows, F + 1], the last. Every fault is a ConfigError of one line that
+says where it is.
 """
 
 from __future__ import annotations
