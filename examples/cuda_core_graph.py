@@ -12,17 +12,21 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from cuda.core import (
-    Buffer,
-    Device,
-    EventOptions,
-    LaunchConfig,
-    LegacyPinnedMemoryResource,
-    ObjectCode,
-    Stream,
-    launch,
-)
-from cuda.core.graph import Graph, GraphBuilder
+
+try:
+    from cuda.core import (
+        Buffer,
+        Device,
+        EventOptions,
+        LaunchConfig,
+        LegacyPinnedMemoryResource,
+        ObjectCode,
+        Stream,
+        launch,
+    )
+    from cuda.core.graph import Graph, GraphBuilder
+except ImportError as error:
+    sys.exit(f"{error}; pip install cuda-core")
 
 N, BLOCK, REPLAYS = 1000, 256, 3
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from lowgraph import GraphStep, Library, PersistentPool, driver, open_device
 from lowgraph.capture import Input
+from lowgraph.cli import exit_code
 from lowgraph.errors import InputMoved
 from lowgraph.memory import upload
 
@@ -99,4 +100,4 @@ def main(spec: str = "auto") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    sys.exit(exit_code(lambda: main(*sys.argv[1:2])))

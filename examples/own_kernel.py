@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from lowgraph import GraphStep, Library, PersistentPool, open_device
+from lowgraph.cli import exit_code
 from lowgraph.driver import stream as streams
 from lowgraph.memory import download, upload
 
@@ -35,4 +36,4 @@ def check(y: np.ndarray) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    sys.exit(exit_code(lambda: main(*sys.argv[1:2])))

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lowgraph._version import VERSION  # noqa: E402
+from lowgraph.cli import exit_code  # noqa: E402
 from lowgraph.driver import open_device  # noqa: E402
 from lowgraph.models.registry import MODELS, find_model  # noqa: E402
 from lowgraph.ops.philox import batch_starts  # noqa: E402
@@ -234,14 +235,14 @@ def draw(path: Path, found: dict[str, Any]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="charlm", choices=sorted(MODELS))
-    parser.add_argument("--preset")
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--preset", help="size of the model (default: the device's)")
+    parser.add_argument("--steps", type=int, default=2000, help="steps of each run (default: 2000)")
     parser.add_argument("--device", default="auto", help="auto, host, cuda or cuda:N")
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=int, help="of weights and batches (default: 0)")
     parser.add_argument("--data", type=Path, help="as for train_small.py")
     parser.add_argument("--window", type=int, default=100, help="steps of a row (default: 100)")
-    parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--json", type=Path, required=True, help="the file of all figures")
+    parser.add_argument("--plot", type=Path, help="draw both losses to this file")
     given = parser.parse_args()
     found = compare(given)
     for row in found["windows"]:
@@ -257,4 +258,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(lambda: sys.exit(main())))

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="summary", dest="action")
     text = "compare what --tsv or --json wrote: stages, and of JSON files kernels too"
     compare = actions.add_parser("summary", help=text, description=text)
-    compare.add_argument("logs", nargs="+", type=non_empty_path, metavar="F")
+    compare.add_argument("logs", nargs="+", type=non_empty_path, metavar="F", help="a file of them")
     _add_outputs(compare)
 
 

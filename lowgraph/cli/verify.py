@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", type=non_empty_path, metavar="F", help="write the outcomes to this file"
     )
 
-    add_optimizer(parser.add_argument_group("the optimizer of the step (AdamW)"))
+    add_optimizer(parser.add_argument_group("the optimizer of the step (AdamW; of the mlp SGD)"))
 
 
 def run(given: argparse.Namespace) -> None:

@@ -157,7 +157,10 @@ def upload(piece: Slice, values: Any, stream: int) -> None:
     _refuse_in_window(f"slice {piece.name!r} was uploaded to")
     given = np.asarray(values)
     if given.shape != piece.shape:
-        raise PoolError(f"slice {piece.name!r} has shape {piece.shape}, the values {given.shape}")
+        raise PoolError(
+            f"slice {piece.name!r} has shape {piece.shape}, the values {given.shape}: give as many "
+            f"with .reshape({piece.shape}), or take a slice of their shape"
+        )
     if not np.can_cast(given.dtype, piece.dtype, "same_kind"):
         raise PoolError(
             f"slice {piece.name!r} holds {piece.dtype}, the values {given.dtype}: convert them "

@@ -21,7 +21,8 @@ def add_outputs(group: argparse._ArgumentGroup) -> None:
         "--log-every",
         type=int,
         metavar="N",
-        help="steps between progress lines (default: a twentieth of the run)",
+        help="steps between progress lines (default: a twentieth of the run); one more at step 49, "
+        "where the mean of the warm steps begins",
     )
     group.add_argument(
         "--eval-every",

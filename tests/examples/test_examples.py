@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +90,40 @@ def test_after_each_refusal_the_run_goes_on(printed: list[str]) -> None:
 def test_own_kernel_runs(request: pytest.FixtureRequest) -> None:
     printed = _run("own_kernel.py", request.config.getoption("--device"))
     assert "  steps 10: 1 eager, 9 replayed" in printed
+
+
+@pytest.mark.parametrize("script", ["examples/own_kernel.py", "examples/mistakes.py"])
+def test_a_bad_environment_variable_is_one_line(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, script, "host"], cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LOWGRAPH_HOST_SHUFFLE": "often"}, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("error: $LOWGRAPH_HOST_SHUFFLE is 'often': give a seed")
+
+
+def test_parity_refuses_bad_input_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the oracle extra is not installed")
+    done = subprocess.run(
+        [sys.executable, "tools/parity.py", "--preset", "huge", "--json", str(tmp_path / "f")],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=200,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("error: unknown preset 'huge' of charlm")
+
+
+def test_without_cuda_core_the_example_names_the_package() -> None:
+    program = (
+        "import runpy, sys; sys.modules['cuda.core'] = None; "
+        "runpy.run_path('examples/cuda_core_graph.py', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False,
+        timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stderr.endswith("; pip install cuda-core\n")
+    assert "Traceback" not in done.stderr
 
 
 def test_own_kernel_is_ten_lines() -> None:

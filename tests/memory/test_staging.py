@@ -44,7 +44,7 @@ def test_the_source_may_change_right_after_the_upload(rig: Rig, pool: Persistent
 
 def test_other_shapes_and_unsafe_dtypes_are_refused(rig: Rig, pool: PersistentPool) -> None:
     piece = pool.take("x", (4,), np.int32)
-    with pytest.raises(PoolError, match=r"has shape \(4,\), the values \(5,\)"):
+    with pytest.raises(PoolError, match=r"has shape \(4,\), the values \(5,\): .*reshape\(\(4,"):
         upload(piece, np.zeros(5, np.int32), rig.stream)
     with pytest.raises(PoolError, match=r"holds int32, the values float64: .*np\.int32"):
         upload(piece, np.zeros(4), rig.stream)
