@@ -10,22 +10,15 @@ compared with float64.
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from measure import options, report, spread
+from measure import options, report
 from mma import ROUND, Array, Bench, Row
 
 from lowgraph import driver, ops
-from lowgraph.blas import Blas, Layer, Route, Routes
-from lowgraph.blas.routes import Chooser, choose
-from lowgraph.capture import GraphStep
-from lowgraph.driver import event
 from lowgraph.memory import Slice, upload
-from lowgraph.models import CharLM, CharLMConfig
-from lowgraph.models.parameters import initial_values
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.ops.grad_norm import new_stats, stats_bytes
 from lowgraph.precision import Precision
@@ -41,33 +34,10 @@ FLOAT = 2.0**-24
 Part = tuple[str, Callable[[], None], dict[str, float]]
 
 
-class Timed(Bench):
-    """It times replays too."""
-
-    def __init__(self, device: driver.Device, repeats: int, rounds: int) -> None:
-        super().__init__(device, repeats, rounds)
-        self.device = device
-
-    def time_calls(self, act: Callable[[], object]) -> dict[str, float]:
-        """Microseconds of one of `repeats` calls."""
-        begin, end = event.create(timing=True), event.create(timing=True)
-        found = []
-        for _ in range(self.rounds + 3):
-            event.record(begin, self.stream)
-            for _ in range(self.repeats):
-                act()
-            event.record(end, self.stream)
-            driver.stream.synchronize(self.stream)
-            found.append(event.elapsed_ms(begin, end) * 1e-3 / self.repeats)
-        event.destroy(begin)
-        event.destroy(end)
-        return spread(found[3:])
-
-
 class Given:
     """Tensors of one preset."""
 
-    def __init__(self, bench: Timed, name: str) -> None:
+    def __init__(self, bench: Bench, name: str) -> None:
         self.bench, self.stream = bench, bench.stream
         self.batch, self.length, self.width, self.vocabulary, self.layers = PRESETS[name]
         self.rows = self.batch * self.length
@@ -227,56 +197,6 @@ def bookkeeping(given: Given) -> Iterator[Part]:
     yield "loss ring", lambda: ring.write(s, mapped.device_address, value, stats, control, 64), {}
 
 
-ROUTES: dict[str, Chooser] = {
-    "the table's": choose,
-    "library": lambda layer, backend: _one_way(layer, backend, Route.LIBRARY),
-    "own": lambda layer, backend: _one_way(layer, backend, Route.OWN),
-}
-
-
-def _one_way(layer: Layer, backend: str, route: Route) -> Routes:
-    """That route where cuBLAS is, for there alone are all of them."""
-    return Routes(route, route) if backend == "cublas" else choose(layer, backend)
-
-
-def passes(bench: Timed, name: str) -> Iterator[Row]:
-    """Forward, loss and backward as one graph, by side branches and routes of linear layers.
-
-    From events around replays that follow one another: with the gap between two launches.
-    """
-    batch, length, width, vocabulary, layers = PRESETS[name]
-    heads = width // 32
-    config = CharLMConfig(length, width, heads, layers, vocabulary=vocabulary)
-    given = Given(bench, name)
-    tokens = given.put(given.tokens_values.reshape(batch, length))
-    for way, branches in itertools.product(ROUTES, (0, 1, 2)):
-        stream, pool = bench.stream, bench.pool
-        blas = Blas(bench.device, bench.library, stream, pool, routes=ROUTES[way])
-        made = {"library": bench.library, "blas": blas, "pool": pool, "stream": stream}
-        model = CharLM(config, **made, precision=Precision.BF16, branches=branches)
-        model.load_state(initial_values(config, 0), stream)
-
-        def body(stream: int) -> None:
-            trace = model.forward(stream, tokens)  # noqa: B023
-            loss = model.loss_and_gradient(stream, trace, tokens)  # noqa: B023
-            model.backward(stream, trace)  # noqa: B023
-            pool.give_back(loss)  # noqa: B023
-
-        step = GraphStep(
-            body, device=bench.device, pool=pool, stream=stream, library=bench.library, label=name
-        )
-        step()
-        step()
-        us = bench.time_calls(step)
-        yield {"case": name, "what": "forward, loss and backward", "routes": way,
-               "branches": branches, "us": us}  # fmt: skip
-        step.close()
-        blas.close()
-        for arena in (model.parameters, model.gradients, model.shadow):
-            if arena is not None:
-                arena.close()
-
-
 PARTS = {
     "tiny": (bookkeeping, norms, loss, embedding),
     "small": (norms, loss, embedding),
@@ -284,14 +204,12 @@ PARTS = {
 }
 
 
-def rows_of(bench: Timed, name: str) -> Iterator[Row]:
+def rows_of(bench: Bench, name: str) -> Iterator[Row]:
     """Each part's calls, checked and timed."""
     given = Given(bench, name)
     for part in PARTS[name]:
         for what, act, worst in part(given):
             yield {"case": name, "what": what, "off": worst, "us": bench.time(act)}
-    if name != "gpt2":
-        yield from passes(bench, name)
 
 
 def main() -> int:
@@ -302,7 +220,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="replays (default: 20)")
     arguments = parser.parse_args()
     device = driver.open_device(arguments.device)
-    bench = Timed(device, arguments.repeats, arguments.rounds)
+    bench = Bench(device, arguments.repeats, arguments.rounds)
     rows = [row for name in arguments.only for row in rows_of(bench, name)]
     report(device, rows, arguments.json)
     return 0

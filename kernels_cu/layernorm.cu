@@ -1,39 +1,17 @@
 // Layer normalisation over the last axis, with what makes its input: nothing, a residual connection
-// and the bias before it, or the embedding.
+// and the bias before it, or the embedding. layernorm_backward.cu has the gradients.
 //
 //   y = (x - mean) * rstd * weight + bias,  rstd = 1 / sqrt(variance + epsilon), variance over C
-//   dx = rstd * (g - average(g) - xhat * average(g * xhat)),
-//        g = dy * weight,  xhat = (x - mean) * rstd
-//   dweight[c] = sum over rows of dy * xhat,    dbias[c] = sum over rows of dy
 //
-// Shapes: y, dy, narrow [rows,C], act_t; x, dx, branch, residual [rows,C]; mean, rstd [rows];
-// weight, bias, branch_bias [C], float32 like all that is not said to be act_t.
-// The parameter gradients take two steps: layernorm_backward leaves a sum for each chunk of rows,
-// and one launch of layernorm_parameters adds the chunks of all norms of a model, in order: no
-// atomics, and the bits repeat.
+// Shapes: y [rows,C], act_t; x, branch, residual [rows,C]; mean, rstd [rows]; weight, bias,
+// branch_bias [C], float32 like all that is not said to be act_t.
 
 #define ROW_LANES 16
 #define ROW_THREADS 256
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
 #include "common/row_lanes.cuh"  // row_lane
-
-// Sums of two numbers over the lanes of a row, after one barrier that all threads of the block come
-// to; in lane order, the same bits in all lanes.
-__device__ __forceinline__ float2 row_sums(
-    float4 (&shared)[BLOCK_ROWS][ROW_LANES / 2], const RowLane& me, float first, float second)
-{
-    float2* own = reinterpret_cast<float2*>(shared[me.slot]) + me.lane;
-    *own = make_float2(first, second);
-    __syncthreads();
-    float2 sum = make_float2(0.0f, 0.0f);
-    UNROLL for (int l = 0; l < ROW_LANES / 2; l++) {
-        float4 pair = shared[me.slot][l];
-        sum.x = sum.x + pair.x + pair.z;
-        sum.y = sum.y + pair.y + pair.w;
-    }
-    return sum;
-}
+#include "common/row_sums.cuh"   // set_sums, added_sums
 
 // Adds a quad's deviations from the pivot, and their squares.
 __device__ __forceinline__ void add_deviations(float* sum, float* squares, float4 q, float pivot)
@@ -51,9 +29,9 @@ __device__ __forceinline__ float4 normed(
         (q.z - pivot - mean) * rstd * w.z + b.z, (q.w - pivot - mean) * rstd * w.w + b.w);
 }
 
-// The norm of a row, and the row itself, x, where `out` is not null. `held` are its first quads, the
-// filler being the pivot; x_row is where the rest is read. out is written behind the barrier: the
-// pivot is column 0, which all lanes read.
+// The norm of a row, and the row itself, x, where `out` is not null. `held` are its first quads,
+// the filler being the pivot; x_row is where the rest is read. out is written behind the barrier:
+// the pivot is column 0, which all lanes read.
 // Mean and squares are of x minus the row's first element, the pivot: on a mean of 1000 a sum would
 // be rounded to 6e-5, which a spread of 0.05 feels in the fourth digit. As the pivot is of the row,
 // its distance from the mean is within the deviations themselves: what cancels in the variance is
@@ -64,7 +42,7 @@ __device__ __forceinline__ void normalise(
     const float* x_row, const float* weight, const float* bias, const RowLane& me, int C,
     float pivot, float epsilon)
 {
-    __shared__ float4 sums[BLOCK_ROWS][ROW_LANES / 2];
+    __shared__ RowSums sums;
     float4 w[N], b[N], y[N];
     load_held(w, weight, me);
     load_held(b, bias, me);
@@ -75,7 +53,9 @@ __device__ __forceinline__ void normalise(
         float4 q = filled_quad(x_row + c, valid_columns(me, c), pivot);
         add_deviations(&sum, &squares, q, pivot);
     }
-    float2 both = row_sums(sums, me, sum, squares);
+    set_sums(sums, me, sum, squares);
+    __syncthreads();
+    float2 both = added_sums(sums, me);
     float away = both.x / C, variance = fmaxf(both.y / C - away * away, 0.0f);
     float row_rstd = 1.0f / sqrtf(variance + epsilon);
     if (me.columns == 0) return;
@@ -179,194 +159,4 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_embedding_forward(
     normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
     FOR_HELD(C, NORM)
 #undef NORM
-}
-
-// g, dy times weight, becomes dx.
-__device__ __forceinline__ float4 input_gradient(
-    float4 g, float4 q, float mean, float rstd, float average_g, float average_gx)
-{
-    return make_float4(
-        rstd * (g.x - average_g - (q.x - mean) * rstd * average_gx),
-        rstd * (g.y - average_g - (q.y - mean) * rstd * average_gx),
-        rstd * (g.z - average_g - (q.z - mean) * rstd * average_gx),
-        rstd * (g.w - average_g - (q.w - mean) * rstd * average_gx));
-}
-
-// g * (q - mean); past the end of a row g is 0, so nothing is added there.
-__device__ __forceinline__ float moment(float4 g, float4 q, float mean)
-{
-    return g.x * (q.x - mean) + g.y * (q.y - mean) + g.z * (q.z - mean) + g.w * (q.w - mean);
-}
-
-// dx of one row; all threads of the block come here together.
-template <int N>
-__device__ __forceinline__ void row_gradients(
-    float* dx, act_t* narrow, const act_t* dy, const float* x, const float* weight,
-    const float* mean, const float* rstd, const RowLane& me, int C, int accumulate)
-{
-    __shared__ float4 sums[BLOCK_ROWS][ROW_LANES / 2];
-    size_t at = (size_t)me.row * C;
-    float m = me.columns ? mean[me.row] : 0.0f, r = me.columns ? rstd[me.row] : 0.0f;
-    float4 g[N], q[N], w[N], old[N];
-    load_held(g, dy + at, me);
-    load_held(q, x + at, me);
-    load_held(w, weight, me);
-    RowLane adding = me;  // no columns to read where nothing is added to
-    adding.columns = accumulate ? me.columns : 0;
-    load_held(old, dx + at, adding);
-
-    float sum = 0.0f, product = 0.0f;
-    UNROLL for (int k = 0; k < N; k++) {
-        g[k] = multiply_quad(g[k], w[k]);
-        sum += (g[k].x + g[k].y) + (g[k].z + g[k].w);
-        product += moment(g[k], q[k], m);
-    }
-    for (TAIL(N, c, me)) {
-        int valid = valid_columns(me, c);
-        float4 gc = multiply_quad(load_quad(dy + at + c, valid), load_quad(weight + c, valid));
-        sum += (gc.x + gc.y) + (gc.z + gc.w);
-        product += moment(gc, load_quad(x + at + c, valid), m);
-    }
-    float2 both = row_sums(sums, me, sum, product * r);
-    if (me.columns == 0) return;
-    float average_g = both.x / C, average_gx = both.y / C;
-
-    UNROLL for (int k = 0; k < N; k++) {
-        g[k] = add_quad(old[k], input_gradient(g[k], q[k], m, r, average_g, average_gx));
-    }
-    store_held(dx + at, g, me);
-    if (narrow) store_held(narrow + at, g, me);
-    for (TAIL(N, c, me)) {
-        int valid = valid_columns(me, c);
-        float4 gc = multiply_quad(load_quad(dy + at + c, valid), load_quad(weight + c, valid));
-        gc = input_gradient(gc, load_quad(x + at + c, valid), m, r, average_g, average_gx);
-        if (accumulate) gc = add_quad(load_quad(dx + at + c, valid), gc);
-        store_quad(dx + at + c, gc, valid);
-        if (narrow) store_quad(narrow + at + c, gc, valid);
-    }
-}
-
-#define SUM_ROWS 4  // that a thread reads before it adds the first
-
-// Adds to dweight and dbias what the rows first, first + step ... before `last` give to the quad of
-// columns at c.
-template <bool WHOLE>
-__device__ __forceinline__ void add_rows(
-    float4* dweight, float4* dbias, const act_t* dy, const float* x, const float* mean,
-    const float* rstd, int first, int last, int step, int c, int C)
-{
-    for (int top = first; top < last; top += SUM_ROWS * step) {
-        float4 g[SUM_ROWS], q[SUM_ROWS];
-        float m[SUM_ROWS], r[SUM_ROWS];
-        UNROLL for (int u = 0; u < SUM_ROWS; u++) {
-            int row = top + u * step, valid = row < last ? quad_valid(c, C) : 0;
-            size_t at = (size_t)row * C + c;
-            g[u] = quad_or_zeros<WHOLE>(dy + at, valid);
-            q[u] = quad_or_zeros<WHOLE>(x + at, valid);
-            m[u] = valid ? mean[row] : 0.0f;
-            r[u] = valid ? rstd[row] : 0.0f;
-        }
-        UNROLL for (int u = 0; u < SUM_ROWS; u++) {
-            dweight->x += g[u].x * ((q[u].x - m[u]) * r[u]);
-            dweight->y += g[u].y * ((q[u].y - m[u]) * r[u]);
-            dweight->z += g[u].z * ((q[u].z - m[u]) * r[u]);
-            dweight->w += g[u].w * ((q[u].w - m[u]) * r[u]);
-            *dbias = add_quad(*dbias, g[u]);
-        }
-    }
-}
-
-// partial[c] and partial[C + c]: the rows' share of dweight[c] and dbias[c]. A thread owns a quad of
-// columns of every `groups`-th row; the groups' sums are added in order.
-__device__ __forceinline__ void column_sums(
-    float* partial, const act_t* dy, const float* x, const float* mean, const float* rstd,
-    int first, int last, int C)
-{
-    __shared__ float4 weights[ROW_THREADS];
-    __shared__ float4 biases[ROW_THREADS];
-    int across = (C + 3) / 4 < ROW_THREADS ? (C + 3) / 4 : ROW_THREADS;
-    int groups = ROW_THREADS / across, group = threadIdx.x / across;
-    int own = threadIdx.x % across;
-    bool whole = C % 4 == 0 && quad_aligned(dy) && quad_aligned(x);
-    for (int top = 0; top < C; top += 4 * across) {
-        int c = top + 4 * own;
-        float4 dweight = same_quad(0.0f), dbias = dweight;
-        if (top > 0) __syncthreads();  // the columns before are done with the sums
-        if (c < C && group < groups) {
-            int from = first + group;
-            if (whole) {
-                add_rows<true>(&dweight, &dbias, dy, x, mean, rstd, from, last, groups, c, C);
-            } else {
-                add_rows<false>(&dweight, &dbias, dy, x, mean, rstd, from, last, groups, c, C);
-            }
-        }
-        weights[threadIdx.x] = dweight;
-        biases[threadIdx.x] = dbias;
-        __syncthreads();
-        if (c >= C || group > 0) continue;
-        for (int other = 1; other < groups; other++) {
-            dweight = add_quad(dweight, weights[other * across + own]);
-            dbias = add_quad(dbias, biases[other * across + own]);
-        }
-        store_quad(partial + c, dweight, quad_valid(c, C));
-        store_quad(partial + C + c, dbias, quad_valid(c, C));
-    }
-}
-
-// Overwrites dx, or adds to it where accumulate is 1 (a residual branch's gradient is already
-// there); overwrites narrow with dx as act_t unless it is null: the operand of the products that dx
-// goes to next, for which it would else be cast. Overwrites 2C numbers of partial from block *
-// stride on: the sums of the block's rows for dweight and dbias.
-// Launch: block 256, grid max(1, ceil(rows/chunk_rows)); chunk_rows a multiple of 16. dx may be dy
-// where act_t is float: the columns are summed first.
-extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
-    float* dx, act_t* __restrict__ narrow, float* __restrict__ partial, const act_t* dy,
-    const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ mean,
-    const float* __restrict__ rstd, int rows, int C, int chunk_rows, int stride, int accumulate)
-{
-    long long begin = (long long)blockIdx.x * chunk_rows;
-    int first = (int)begin, last = (int)(begin + chunk_rows < rows ? begin + chunk_rows : rows);
-    column_sums(partial + (size_t)blockIdx.x * stride, dy, x, mean, rstd, first, last, C);
-    for (int row = first; row < last; row += BLOCK_ROWS) {
-        RowLane me = row_lane(rows, C);
-        me.row = row + me.slot;
-        me.columns = me.row < last ? C : 0;
-        if (row > first) __syncthreads();  // the rows before are done with the sums
-#define GRADIENTS(N) \
-    row_gradients<N>(dx, narrow, dy, x, weight, mean, rstd, me, C, accumulate)
-        FOR_HELD(C, GRADIENTS)
-#undef GRADIENTS
-    }
-}
-
-#define SUM_COLUMNS 32
-#define SUM_GROUPS 8
-#define SUM_CHUNKS 16  // that a thread reads before it adds the first
-
-// Overwrites gradients[places[c]] with the sum over chunks of partial [chunks,columns], or adds it
-// where accumulate is 1.
-// Launch: block 256, grid ceil(columns/32): a thread adds every eighth chunk of a column, then the
-// eight sums are added in order.
-extern "C" __global__ void __launch_bounds__(256) layernorm_parameters(
-    float* __restrict__ gradients, const float* __restrict__ partial,
-    const int* __restrict__ places, int chunks, int columns, int accumulate)
-{
-    __shared__ float sums[SUM_GROUPS][SUM_COLUMNS];
-    int own = threadIdx.x % SUM_COLUMNS, group = threadIdx.x / SUM_COLUMNS;
-    int c = blockIdx.x * SUM_COLUMNS + own, last = c < columns ? chunks : 0;
-    int place = c < columns ? places[c] : 0;
-    float sum = 0.0f;
-    for (int top = group; top < last; top += SUM_CHUNKS * SUM_GROUPS) {
-        float found[SUM_CHUNKS];
-        UNROLL for (int u = 0; u < SUM_CHUNKS; u++) {
-            int chunk = top + u * SUM_GROUPS;
-            found[u] = chunk < last ? partial[(size_t)chunk * columns + c] : 0.0f;
-        }
-        UNROLL for (int u = 0; u < SUM_CHUNKS; u++) sum += found[u];
-    }
-    sums[group][own] = sum;
-    __syncthreads();
-    if (group > 0 || c >= columns) return;
-    UNROLL for (int other = 1; other < SUM_GROUPS; other++) sum += sums[other][own];
-    gradients[place] = accumulate ? gradients[place] + sum : sum;
 }

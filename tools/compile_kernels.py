@@ -49,6 +49,7 @@ DEFINES = {
             "gated_norm",
             "gated_update",
             "layernorm",
+            "layernorm_backward",
             "rms_norm",
         )
     },

@@ -7,6 +7,7 @@
 # compute-sanitizer over the seeded bugs, --fast leaves out the tests.
 # PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
 # WILD_FIRST, WILD_COUNT: seeds of the random sequences to record (600000, 2000).
+# JOBS: run so many tests at once (pytest-xdist). BENCH_ROWS: rows of `lowgraph bench` (all).
 # OTHER_BINDINGS: a folder with another release of cuda-bindings; the tests run with it as well.
 set -uo pipefail
 
@@ -64,8 +65,18 @@ other_bindings() {  # the folder $OTHER_BINDINGS holds another cuda-bindings; ou
 part "install" install_offline
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 part "environment" "$python" tools/environment.py "$results/environment.json"
-[ "$tests" = no ] || part "tests" "$python" -m pytest -q -m "gpu or both" --device cuda \
-    --junitxml "$results/tests.xml"
+gpu_tests() {  # with JOBS several at once, and alone what measures the device's memory
+    local all=("$python" -m pytest -q -m "gpu or both" --device cuda)
+    local alone=(tests/soak tests/capture/test_shapes.py)
+    if [ -z "${JOBS:-}" ]; then
+        "${all[@]}" --junitxml "$results/tests.xml"
+    else  # benchmark: a plugin that stops where several run at once
+        "${all[@]}" -p xdist -p no:benchmark -n "$JOBS" "${alone[@]/#/--ignore=}"
+        local code=$?
+        "${all[@]}" "${alone[@]}" && return "$code"
+    fi
+}
+[ "$tests" = no ] || part "tests" gpu_tests
 part "main job" "$python" examples/train_small.py --device cuda --steps 2000 \
     --json "$results/train_small.json"
 part "without a graph" "$python" examples/train_small.py --device cuda --steps 400 --no-graph \
@@ -108,6 +119,12 @@ for name in step_overhead update_costs journal_cost optimizer_costs; do
     [ "$bench" = no ] || part "$name" "$python" "benchmarks/$name.py" --device cuda \
         --json "$results/$name.json"
 done
+beside_rivals() {
+    mkdir -p "$results/bench"
+    "$python" -m lowgraph bench --device cuda ${BENCH_ROWS:+--rows "$BENCH_ROWS"} \
+        --json "$results/bench.json" --plot "$results/bench"
+}
+[ "$bench" = no ] || part "beside rivals" beside_rivals
 part "stamp" "$python" tools/environment.py "$results/environment.json" --stamp "$results"
 
 printf '\n'

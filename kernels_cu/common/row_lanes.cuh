@@ -1,10 +1,10 @@
 // Rows shared by ROW_LANES neighbouring threads, for kernels that reduce along a row.
 //
-// With eight lanes, lane l of a row owns the quads l, l+8, l+16 ... of its columns, so the lanes read
-// 128 neighbouring bytes at a time. Partial results meet in shared memory after ONE barrier and every
-// lane adds them in lane order: the same bits in all lanes, every time. A warp a row with shuffles
-// would suit a GPU as well, but a shuffle costs the host device a fiber switch for each lane
-// (layernorm: 4x).
+// With eight lanes, lane l of a row owns the quads l, l+8, l+16 ... of its columns, so the lanes
+// read 128 neighbouring bytes at a time. Partial results meet in shared memory after ONE barrier
+// and every lane adds them in lane order: the same bits in all lanes, every time. A warp a row with
+// shuffles would suit a GPU as well, but a shuffle costs the host device a fiber switch for each
+// lane (layernorm: 4x).
 #pragma once
 
 #include "common/quad.cuh"  // quads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -46,13 +47,17 @@ class BenchConfig:
         unknown = [name for name in self.rows if name not in ROWS]
         if unknown:
             raise ConfigError(f"--rows {unknown[0]!r}: no such row; there are {', '.join(ROWS)}")
-        if self.rounds < 1 or not self.burst_ms > 0:
-            raise ConfigError("--rounds and --burst-ms must be above 0")
+        if self.rounds < 1 or not 0 < self.burst_ms < math.inf:
+            raise ConfigError("--rounds and --burst-ms must be above 0, and finite")
         if not self.chosen():
             raise ConfigError(f"--rows {','.join(self.rows)}: none is of the suite {self.suite}")
         folder = self.json and self.json.absolute().parent
         if folder is not None and not os.path.isdir(folder):
             raise ConfigError(f"--json: the folder {folder} does not exist; create it first")
+        if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
+            raise ConfigError(f"--json: the folder {folder} may not be written")
+        if self.json is not None and os.path.isdir(self.json):
+            raise ConfigError(f"--json {self.json} is a folder; give a file name")
 
     def chosen(self) -> list[Row]:
         """The rows to measure, in the order of the table."""

@@ -12,6 +12,7 @@ from lowgraph.blas.kernel import split_k
 from lowgraph.blas.layer import Form, Layer
 from lowgraph.blas.products import Blas
 from lowgraph.blas.routes import Route, Routes
+from lowgraph.blas.sides import SideStreams
 from lowgraph.blas.workspace import Workspaces, workspace_bytes
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Product",
     "Route",
     "Routes",
+    "SideStreams",
     "Workspaces",
     "split_k",
     "workspace_bytes",

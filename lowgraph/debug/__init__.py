@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from lowgraph.debug.audit import Audit, AuditReport, report_of
 from lowgraph.debug.changes import Change, Verdict
-from lowgraph.debug.diff import Diff, NodeDiff, diff
-from lowgraph.debug.dot import dot
+from lowgraph.debug.comparison import Diff, NodeDiff, diff
 from lowgraph.debug.files import as_dict, from_dict, load
 from lowgraph.debug.form import Argument, Body, Form, Memory, Node
-from lowgraph.debug.races import Race, races
-from lowgraph.debug.read import read, read_handle
+from lowgraph.debug.picture import dot
+from lowgraph.debug.race_search import Race, races
+from lowgraph.debug.reading import read, read_handle
 from lowgraph.debug.scalars import Frozen, frozen
 from lowgraph.debug.stale import Stale
 from lowgraph.debug.text import lines

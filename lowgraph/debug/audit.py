@@ -18,8 +18,8 @@ from lowgraph.capture import CapturedGraph, ForeignMemory, GraphStep, NodeRecord
 from lowgraph.capture.node_params import Contents
 from lowgraph.debug.form import Argument, Form, Node
 from lowgraph.debug.known_memory import KnownMemory
-from lowgraph.debug.races import Race, races
-from lowgraph.debug.read import Reading, reread, take, take_handle
+from lowgraph.debug.race_search import Race, races
+from lowgraph.debug.reading import Reading, reread, take, take_handle
 from lowgraph.debug.stale import GIVEN_BACK, GONE, RELEASED, Stale, stale_pointers
 from lowgraph.debug.text import printable
 from lowgraph.driver.callers import requester

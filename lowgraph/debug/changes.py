@@ -93,7 +93,7 @@ def judge(old: Node, new: Node) -> tuple[Verdict, str]:
     then, now = old.attributes, new.attributes
     if then.get("cooperative") != now.get("cooperative"):
         return Verdict.REINSTANTIATE, "ATTRIBUTES_CHANGED"
-    if then.get("direction") != now.get("direction") or then.get("nbytes") != now.get("nbytes"):
+    if then.get("direction") != now.get("direction"):
         return Verdict.REINSTANTIATE, "PARAMETERS_CHANGED"
     shape = _SHAPE.get(old.kind, ())
     rows = any(held.get("height", 1) != 1 or held.get("depth", 1) != 1 for held in (then, now))
@@ -103,6 +103,8 @@ def judge(old: Node, new: Node) -> tuple[Verdict, str]:
         return Verdict.WRONG, "CLUSTER_CHANGED"
     if old.kind not in _ANYTHING:
         return Verdict.UNKNOWN, f"a node of type {old.kind}"
+    if then.get("nbytes") != now.get("nbytes"):
+        return Verdict.UNKNOWN, "an allocation of another size"
     if not (old.enabled and new.enabled):
         return Verdict.UNKNOWN, "NODE_DISABLED"
     return Verdict.UPDATABLE, ""

@@ -46,6 +46,7 @@ __all__ = ["MAX_BYTES", "as_dict", "from_dict", "load"]
 MAX_BYTES = 64 << 20
 """Size of a file that is read: some twenty thousand kernel nodes."""
 
+_DEEPEST = 50  # child graphs in child graphs; more than anybody nests
 _FORMAT, _VERSION = "lowgraph graph", 1
 
 _MEMORY: dict[str, Check] = {
@@ -219,11 +220,15 @@ def _checked(argument: Argument, memory: tuple[Memory, ...], where: str) -> Argu
 def _check_bodies(bodies: tuple[Body, ...], nodes: tuple[Node, ...]) -> None:
     if not bodies or bodies[0].parent is not None:
         raise Bad("bodies: the first is the whole graph, which has no parent")
+    depth = [0] * len(bodies)
     for place, body in enumerate(bodies):
         if body.parent is None:
             continue
         if body.parent >= len(nodes) or nodes[body.parent].body >= place:
             raise Bad(f"bodies[{place}]: its parent has to be a node of a body before it")
+        depth[place] = depth[nodes[body.parent].body] + 1
+        if depth[place] > _DEEPEST:
+            raise Bad(f"bodies[{place}]: more than {_DEEPEST} graphs inside of each other")
     for node in nodes:
         if node.body >= len(bodies):
             raise Bad(f"nodes[{node.index}]: there is no body {node.body}")

@@ -176,6 +176,13 @@ class Form:
         """(from, to) of every node's waits, in the driver's order at each node."""
         return [(start, node.index) for node in self.nodes for start in node.waits]
 
+    def inside(self) -> list[list[Node]]:
+        """The nodes of each body, in their order."""
+        found: list[list[Node]] = [[] for _ in self.bodies]
+        for node in self.nodes:
+            found[node.body].append(node)
+        return found
+
     def place(self, argument: Argument) -> str:
         """ "x + 64" for an argument that points into known memory, else ""."""
         if argument.memory is None:

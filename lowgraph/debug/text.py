@@ -36,9 +36,7 @@ def lines(form: Form) -> Iterator[str]:
         owner = f" of {one.owner!r}" if one.owner else ""
         told = f"{one.role}{owner} {one.name!r} {readable(one.nbytes)} at {one.address:#x}{ended}"
         yield f"memory: {printable(told)}"
-    inside: list[list[Node]] = [[] for _ in form.bodies]
-    for node in form.nodes:
-        inside[node.body].append(node)
+    inside = form.inside()
     for number, body in enumerate(form.bodies):
         if number:
             yield f"{printable(body.label)}:"

@@ -75,6 +75,7 @@ def load(folder: Path, model: str, shape: Any) -> Loaded:
     entries = family.entries(shape)
     _check_names(where, family, entries, named)
     _check_shapes(where, entries, named)
+    _check_finite(where, entries, named)
     if kinds - {"F32"}:
         notes.append(f"{WEIGHTS_NAME} holds {', '.join(sorted(kinds))}; widened to float32")
     return Loaded({entry.ours: entry.to_ours(named[entry.theirs]) for entry in entries}, notes)
@@ -155,6 +156,15 @@ def _check_shapes(where: str, entries: list[Entry], named: Parameters) -> None:
         raise ConfigError(
             f"{where}: {_some(wrong)}; choose the size of the model that the checkpoint has, or "
             "another checkpoint"
+        )
+
+
+def _check_finite(where: str, entries: list[Entry], named: Parameters) -> None:
+    wrong = [entry.theirs for entry in entries if not np.isfinite(named[entry.theirs]).all()]
+    if wrong:
+        raise ConfigError(
+            f"{where}: {_some(wrong)}: numbers that are not finite, of a run that diverged or a "
+            "damaged file; choose another checkpoint"
         )
 
 

@@ -60,7 +60,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         ) from error
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter of brackets without end
         raise ConfigError(f"{file}: not JSON: {error}; copy the checkpoint again") from error
     if not isinstance(config, dict):
         raise ConfigError(f"{file}: not a JSON object; copy the checkpoint again")

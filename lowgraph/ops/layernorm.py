@@ -1,4 +1,4 @@
-"""Layer normalisation over the last axis (kernels_cu/layernorm.cu)."""
+"""Layer normalisation over the last axis (kernels_cu/layernorm.cu, layernorm_backward.cu)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class LayerNorm:
         self._forward = library.kernel("layernorm.cu", "layernorm_forward", types)
         self._residual = library.kernel("layernorm.cu", "layernorm_residual_forward", types)
         self._embedding = library.kernel("layernorm.cu", "layernorm_embedding_forward", types)
-        self._backward = library.kernel("layernorm.cu", "layernorm_backward", types)
-        self._parameters = library.kernel("layernorm.cu", "layernorm_parameters", types)
+        backward = "layernorm_backward.cu"
+        self._backward = library.kernel(backward, "layernorm_backward", types)
+        self._parameters = library.kernel(backward, "layernorm_parameters", types)
 
     @staticmethod
     def chunks(rows: int) -> Chunks:

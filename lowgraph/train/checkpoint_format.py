@@ -101,7 +101,14 @@ def decode(file: Path) -> Checkpoint:
         return _assemble(about, tensors)
     except OSError as error:
         raise ConfigError(f"--resume {file}: {error.strerror or error}") from error
-    except (SafetensorError, ConfigError, KeyError, TypeError, ValueError) as error:
+    except (
+        SafetensorError,
+        ConfigError,
+        KeyError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ConfigError(
             f"--resume {file}: not a lowgraph checkpoint, or damaged: {error}"
         ) from error

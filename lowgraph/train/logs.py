@@ -8,12 +8,16 @@ Open a log before the device: a path that cannot be is refused then, and not aft
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import io
 import os
+import socket
 import stat
 import time
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -132,7 +136,7 @@ class CsvLog(_Closing):
             raise ConfigError(f"--log {self._path}: the log is closed")
         cells = ("" if value is None else repr(value) for value in astuple(figures))
         try:
-            self._append(self._file, (",".join(cells) + "\n").encode())
+            _append(self._file, (",".join(cells) + "\n").encode())
         except OSError as error:
             raise self._failed(error) from error
         self._unused = False
@@ -165,20 +169,9 @@ class CsvLog(_Closing):
                     f"{_HEADER.decode().strip()}; give a new name"
                 )
             os.ftruncate(file, 0)  # empty, or killed in the middle of the header
-            self._append(file, _HEADER)
+            _append(file, _HEADER)
         else:
             os.ftruncate(file, _end_of_last_line(file, os.fstat(file).st_size))
-
-    @staticmethod
-    def _append(file: int, line: bytes) -> None:
-        size = os.fstat(file).st_size
-        try:
-            written = os.write(file, line)
-            if written < len(line):
-                os.write(file, line[written:])  # raises the reason for the first one's shortness
-        except OSError:
-            os.ftruncate(file, size)
-            raise
 
     def _failed(self, error: OSError) -> ConfigError:
         return ConfigError(f"--log {self._path}: {error.strerror or error}")
@@ -187,23 +180,24 @@ class CsvLog(_Closing):
 class TensorBoardLog(_Closing):
     """Event files for TensorBoard in a folder; a run adds a file of its own.
 
-    Folder and file are made by the first `write`. Needs the package tensorboard, and neither
-    PyTorch nor TensorFlow.
+    Folder and file are made by the first `write`; an event is written whole or not at all, and at
+    once: what cannot be written is this call's error, not one of a thread beside the run. Needs the
+    package tensorboard, and neither PyTorch nor TensorFlow.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._writer: Any = None
+        self._file: int | None = None
         self._closed = False
         try:
             from tensorboard.compat.proto import event_pb2, summary_pb2
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+            from tensorboard.summary.writer.record_writer import RecordWriter
         except ImportError as error:
             raise ConfigError(
                 f"--log {folder}: a folder is for TensorBoard, which is not installed; install it "
                 "with: pip install 'lowgraph[tensorboard]', or give a name that ends in .csv"
             ) from error
-        self._open = EventFileWriter
+        self._packer = RecordWriter
         self._event, self._summary = event_pb2.Event, summary_pb2.Summary
         whole = folder.absolute()
         nearest = next(part for part in (whole, *whole.parents) if os.path.lexists(part))
@@ -224,27 +218,53 @@ class TensorBoardLog(_Closing):
         ]
         summary = self._summary(value=values)
         try:
-            if self._writer is None:
-                self._writer = self._open(str(self._folder))
-            self._writer.add_event(
-                self._event(wall_time=time.time(), step=figures.step, summary=summary)
-            )
-            self._writer.flush()
+            if self._file is None:
+                self._file = self._new_file()
+                self._add(file_version="brain.Event:2")
+            self._add(step=figures.step, summary=summary)
         except OSError as error:
             raise self._failed(error) from error
 
     def close(self) -> None:
         """Close the event file."""
         self._closed = True
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            try:
-                writer.close()
-            except OSError as error:
-                raise self._failed(error) from error
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _add(self, **event: Any) -> None:
+        record = self._event(wall_time=time.time(), **event).SerializeToString()
+        packed = io.BytesIO()
+        self._packer(packed).write(record)
+        assert self._file is not None
+        _append(self._file, packed.getvalue())
+
+    def _new_file(self) -> int:
+        """Of a name that TensorBoard looks for, and no other run has."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        begin = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
+        for number in count():
+            with suppress(FileExistsError):
+                path = self._folder / f"{begin}.{number}"
+                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+        raise AssertionError("count() does not end")
 
     def _failed(self, error: OSError) -> ConfigError:
         return ConfigError(f"--log {self._folder}: {error.strerror or error}")
+
+
+def _append(file: int, content: bytes) -> None:
+    """Write it whole or not at all. Raises OSError."""
+    found = os.fstat(file)
+    if not found.st_nlink:
+        raise FileNotFoundError(errno.ENOENT, "it was removed while the run was writing it")
+    try:
+        written = os.write(file, content)
+        if written < len(content):
+            os.write(file, content[written:])  # raises the reason for the first one's shortness
+    except OSError:
+        os.ftruncate(file, found.st_size)
+        raise
 
 
 def _end_of_last_line(file: int, size: int) -> int:

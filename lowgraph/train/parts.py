@@ -197,6 +197,7 @@ class Parts:
             feed=self.feeds.train,
             control=self.control,
             ring=ring,
+            sides=self.blas.sides,
         )
         self.timers = StageLog(self.body) if timers else None
         if self.timers is not None:

@@ -36,11 +36,11 @@ def say_header(result: Result, trainer: Trainer, data: Dataset, say: Say) -> Non
     say(result.gemm)
     slow = _SLOW_ON_HOST if (result.precision, result.device) == ("bf16", "host") else ""
     say(f"precision: {_PRECISIONS[result.precision]}{slow}")
+    windows = _windows(schedule, data)
     say(
-        f"run: steps {trainer.first_step + 1} to {schedule.steps}, "
-        f"{_windows(schedule, data)} each, seed {schedule.seed}, "
-        f"learning rate {schedule.learning_rate:g} after {schedule.warmup} steps, "
-        f"weight decay {schedule.weight_decay:g}"
+        f"run: steps {trainer.first_step + 1} to {schedule.steps}, {windows} each, "
+        f"seed {schedule.seed}, learning rate {schedule.learning_rate:g} after {schedule.warmup} "
+        f"steps, weight decay {schedule.weight_decay:g}"
     )
     say(f"update: {_update(schedule)}")
     graph = "on, from the second step" if trainer.config.graph else "off: --no-graph"

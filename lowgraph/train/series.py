@@ -129,7 +129,7 @@ def split_series(
     with the column, for one whose standardised values are not finite in float32.
     """
     cut = len(labels) * 9 // 10
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         mean, deviation = features[:cut].mean(axis=0), features[:cut].std(axis=0)
         # Rounding leaves a constant column a deviation of about its last bit.
         constant = features[:cut].min(axis=0) == features[:cut].max(axis=0)

@@ -8,6 +8,7 @@ a copy node would read one fixed place, and the host had to wait for each step b
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +18,8 @@ import numpy.typing as npt
 
 from lowgraph import ops
 from lowgraph.driver import event
-from lowgraph.memory import Slice
+from lowgraph.errors import ConfigError
+from lowgraph.memory import Slice, readable
 from lowgraph.ops.philox import steps_starts
 from lowgraph.ops.shapes import Pointer
 from lowgraph.train.feed import Batch, Ground
@@ -68,6 +70,7 @@ class SeriesFeed:
         count = windows * ground.context
         self._labels_at = _rounded(count * self._shape[2])
         self._elements = self._labels_at + _rounded(count)
+        _check_memory(name, SLOTS * self._elements * 4)
         self._ring = ground.pool.staging.slot(name, (SLOTS, self._elements))
         self._ring.array[...] = 0.0
         self._slots = [self._views(slot) for slot in self._ring.array]
@@ -151,6 +154,16 @@ class ClassFeed(SeriesFeed):
         """A slot's features and, to be written as whole numbers, its classes."""
         features, labels = super()._views(slot)
         return features, labels.view(np.int32)
+
+
+def _check_memory(name: str, nbytes: int) -> None:
+    """Refuse more pinned memory than the machine could give: the system would kill the process."""
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    if nbytes > half:
+        raise ConfigError(
+            f"{name}: {SLOTS} steps need {readable(nbytes)} of pinned memory, more than half of "
+            f"this machine's {readable(2 * half)}; give a smaller --batch, --accumulate or --preset"
+        )
 
 
 def _part(slot: Array, begin: int, shape: tuple[int, ...]) -> Array:

@@ -87,7 +87,8 @@ def split_table(table: Table, label: int) -> tuple[Rows, Rows]:
         names = [name for column, name in enumerate(table.names) if column != label]
         raise refused(
             table.path,
-            f"column {names[error.args[0]]} has values too far apart for float32; scale it",
+            f"column {names[error.args[0]]} has values too far apart, or too near 0, for "
+            "float32; scale it",
         ) from error
     if train.labels.min() == train.labels.max():
         raise refused(

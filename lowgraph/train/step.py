@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowgraph import ops
+from lowgraph.blas import SideStreams
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.protocol import TrainableModel
@@ -23,6 +24,8 @@ class TrainingStep:
     What changes from step to step is read from `control`, a block on the device that the step
     itself advances first; `feed` draws the batch by its number.
     optimizer: None leaves the update to somebody else, behind the step.
+    sides: the record goes to the host on the first of these: its fences take as long as a launch or
+    two, and the update beside it does not wait for them.
     total: None is a step of one pass over the batch; else the batch is cut into its micro-batches,
     and what they add up to there is what norm and optimizer read.
     """
@@ -39,6 +42,7 @@ class TrainingStep:
         feed: Feed,
         control: Slice,
         ring: MappedRing,
+        sides: SideStreams,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -48,6 +52,8 @@ class TrainingStep:
         self._feed = feed
         self._control = control
         self._ring = ring
+        self._sides = sides
+        sides.make(1)
         self._clock = ops.Control(library)
         self._record = ops.LossRing(library)
 
@@ -66,14 +72,16 @@ class TrainingStep:
         ring, stats = self._ring, self.norm.stats
         with stage("optimizer"):
             self.norm.measure(stream, self.gradients, self._control)
-        with stage("bookkeeping"), arm("ring") as on:
-            if on:
-                where = ring.device_address
-                self._record.write(stream, where, loss, stats, self._control, ring.slots)
+        with stage("bookkeeping"), arm("ring") as recorded:
+            if recorded:
+                side, where = self._sides.fork(stream, 0), ring.device_address
+                self._record.write(side, where, loss, stats, self._control, ring.slots)
         if self.optimizer is not None:
             with arm("optimizer") as on:
                 if on:
                     self.optimizer.step(stream, self._control, stats)
+        if recorded:
+            self._sides.join(stream, 0)
         for piece in held:
             self._pool.give_back(piece)
 

@@ -240,6 +240,17 @@ def test_the_precision_is_that_of_the_step(spec: str, tmp_path: Path) -> None:
     assert nodes["bf16"] > nodes["fp32"] > 0
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"stages": [3], "populations": []}',
+                                  '{"stages": [{}], "populations": [[]]}'])  # fmt: skip
+def test_a_file_that_is_no_atlas_is_refused_in_one_line(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(text)
+    assert main(["atlas", "summary", str(tmp_path / "a.json")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "not the figures of an atlas; write one with" in said
+
+
 @pytest.mark.both
 def test_an_arm_that_the_step_has_not_is_refused(spec: str) -> None:
     done = _atlas("--device", spec, "--preset", "nano", "--batch", "1", "--steps", "3",

@@ -111,6 +111,44 @@ def test_a_line_that_does_not_fit_is_taken_back(
     assert path.read_text() == HEADER + 2 * "10,2.5,,,,0.125\n"
 
 
+@pytest.mark.parametrize("name", ["run.csv", "run"])
+def test_a_log_that_is_removed_ends_the_run(
+    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its lines would go where nobody reads them. In one error, with nothing on stderr beside."""
+    with open_log(tmp_path / name) as log:
+        log.write(FIGURES[0])
+        for file in (tmp_path / name).glob("*") if name == "run" else [tmp_path / name]:
+            file.unlink()
+        with pytest.raises(ConfigError, match=rf"--log .*{name}: it was removed while the run"):
+            log.write(FIGURES[1])
+    assert capfd.readouterr().err == ""
+
+
+def test_an_event_that_does_not_fit_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full after half of an event: TensorBoard stops reading at a torn one."""
+    log, write, calls = TensorBoardLog(tmp_path / "run"), os.write, []
+    log.write(FIGURES[0])
+
+    def full(file: int, data: bytes) -> int:
+        calls.append(len(data))
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data[: len(data) // 2])
+
+    with monkeypatch.context() as patched, pytest.raises(ConfigError, match=r"run: No space"):
+        patched.setattr(os, "write", full)
+        log.write(FIGURES[1])
+    assert len(calls) == 2
+    log.write(LapFigures(40, loss=2.0))
+    log.close()
+    reader = EventAccumulator(str(tmp_path / "run"))
+    reader.Reload()
+    assert [(e.step, e.value) for e in reader.Scalars("train/loss")] == [(10, 2.5), (40, 2.0)]
+
+
 def test_tensorboard_reads_the_scalars(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "run"
     _write(folder, FIGURES[:2])
@@ -145,7 +183,7 @@ def test_an_event_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> None:
 def test_without_tensorboard_a_folder_says_how_to_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
+    monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.record_writer", None)
     with pytest.raises(ConfigError, match=r"pip install 'lowgraph\[tensorboard\]', or .* \.csv"):
         open_log(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

@@ -91,8 +91,10 @@ def test_train_and_tail_in_small(tmp_path: Path) -> None:
         (("--rows", "B0,B99"), ("B99", "B2t")),
         (("--rows", "B0", "--suite", "train"), ("B0", "train")),
         (("--json", "nowhere/x.json"), ("--json", "create it")),
+        (("--json", "."), ("--json .", "is a folder; give a file name")),
         (("--plot", "README.md"), ("--plot README.md", "name a folder")),
         (("--rounds", "0"), ("--rounds", "above 0")),
+        (("--burst-ms", "inf"), ("--burst-ms", "finite")),
         (("--device", "gpu7"), ("gpu7", "cuda:N")),
     ],
 )

@@ -82,11 +82,20 @@ def test_the_judge_wants_kind_and_place(changes: dict[str, Any], found: bool) ->
 
 def test_the_judge_takes_other_kinds_and_the_lines_of_a_helper() -> None:
     bug = BY_NAME["column_sum_chunks_collide"]
-    helper = finding(kernel="column_sum_partial", file="quad.cuh", line=36)
+    line = min(line for file, line in bug.places() if file == "quad.cuh")
+    helper = finding(kernel="column_sum_partial", file="quad.cuh", line=line)
     assert judge(bug, [helper], "wrong").found
-    other = finding(kind="uninitialised-read", file="column_sum_chunks_collide.cu", line=35)
+    own = next(line for file, line in bug.places() if file == f"{bug.name}.cu")
+    other = finding(kind="uninitialised-read", file=f"{bug.name}.cu", line=own)
     assert judge(bug, [other], "wrong").found
     assert not judge(bug, [], "wrong").found
+
+
+def test_an_endless_loop_around_an_atomic_is_stopped_in_either() -> None:
+    bug = BY_NAME["hash_insert_table_full"]
+    inside = finding(kind="endless-kernel", kernel="hash_insert", file="/x/atomics.h", line=27)
+    assert judge(bug, [inside], "wrong").found
+    assert not judge(bug, [{**inside, "file": "/x/scatter.cu", "line": 1}], "wrong").found
 
 
 def test_a_race_of_nodes_is_told_by_its_kernels() -> None:

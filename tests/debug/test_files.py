@@ -138,6 +138,19 @@ def test_what_is_no_form_at_all(content: str, told: str, tmp_path: Path) -> None
         debug.load(path)
 
 
+def test_graphs_in_graphs_without_end_are_refused(tmp_path: Path) -> None:
+    def nested(depth: int) -> Form:
+        nodes = tuple(Node(n, n, "graph", "graph") for n in range(depth + 1))
+        bodies = (Body("all"), *(Body("child", n) for n in range(depth)))
+        return Form("deep", "host", "handle", (), nodes, bodies)
+
+    form = nested(50)
+    assert debug.load(written(tmp_path, debug.as_dict(form))) == form
+    assert debug.diff(form, form).verdict is debug.Verdict.UPDATABLE
+    with pytest.raises(ConfigError, match="more than 50 graphs inside of each other"):
+        debug.load(written(tmp_path, debug.as_dict(nested(51))))
+
+
 def test_a_file_that_is_too_large_or_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowgraph import debug
+from lowgraph import cli, debug
 from lowgraph.capture import CopyIn, ForeignMemory, GraphStep, Journal
 from lowgraph.capture.journal import LaunchRecord
 from lowgraph.driver import Device
@@ -196,3 +196,16 @@ def test_what_cannot_be_read_is_told(parts: Parts) -> None:
         given: Any = bad
         with pytest.raises(ConfigError, match="is no handle of a graph; give the integer"):
             debug.read_handle(given)
+
+
+def test_the_command_records_a_models_step(
+    device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, text = tmp_path / "step.json", micro_file("charlm", tmp_path)
+    flags = ["--device", device.spec, "--model", "charlm", "--preset", "nano", "--data", str(text)]
+    assert cli.main(["show", *flags, "--batch", "2", "--json", str(path)]) == 0
+    told = capsys.readouterr().out
+    form = debug.load(path)
+    assert f"graph 'train step' on {device.spec}: {len(form.nodes)} nodes (" in told
+    assert "model: charlm nano" in told and "(kernel embedding_forward, stage 'forward/" in told
+    assert debug.report_of(form).findings == ()

@@ -49,8 +49,7 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     entropy = ops.CrossEntropy(lib)
     x, y, row, weight = f(ROWS, C), f(ROWS, C), f(ROWS), f(C)
     tokens, targets = f.ints(B, T), f.ints(ROWS)
-    partial, packed, lse = f(64, 2, C), f(ROWS, 3 * C), f(B, HEADS, T)
-    places = f.ints(2 * C)
+    partial, packed, lse, places = f(64, 2, C), f(ROWS, 3 * C), f(B, HEADS, T), f.ints(2 * C)
     lists = f.ints(ROWS), f.ints(V + 1)
     logits, tables = f(ROWS, V), (f(V, C), f(T, C))
     return {

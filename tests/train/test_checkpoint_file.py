@@ -116,6 +116,7 @@ def test_a_number_changed_in_the_metadata_is_refused(tmp_path: Path) -> None:
         (save({"x": np.zeros(3, np.float32)}), "its metadata has no entry 'lowgraph'"),
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": "no JSON"}), "damaged: Expecting value"),
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": "[]"}), "damaged: "),
+        (save({"x": np.zeros(3, np.float32)}, {"lowgraph": "[" * 100_000}), "damaged: "),
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": '{"format": 1}'}),
          "format 1, this version reads 3"),
         (save({"x": np.zeros(3, np.float32)}, {"lowgraph": '{"format": 3, "config": []}'}),

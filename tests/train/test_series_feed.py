@@ -12,6 +12,7 @@ from lowgraph import counters
 from lowgraph.driver import Device
 from lowgraph.driver import event as driver_event
 from lowgraph.driver import stream as driver_stream
+from lowgraph.errors import ConfigError
 from lowgraph.memory import download, upload
 from lowgraph.models.registry import MODELS
 from lowgraph.ops.philox import batch_starts
@@ -43,6 +44,15 @@ def _batch(step: int, seed: int, batch: int, context: int) -> tuple[Any, Any]:
     starts = batch_starts(seed, step, batch, context, len(rows.labels) + 1)
     at = np.array([range(int(start), int(start) + context) for start in starts])
     return rows.features[at], rows.labels[at]
+
+
+def test_batches_larger_than_the_machine_are_refused(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a machine made small: the system would end the process that asks for too much."""
+    monkeypatch.setattr("lowgraph.train.series_feed.os.sysconf", lambda name: 16)
+    with pytest.raises(ConfigError, match=r"^staged batches: 4 steps need .* a smaller --batch"):
+        Parts(device, linear_plan(), DATA, graph=True, ring_slots=4)
 
 
 def _reference_losses(steps: int, plan: Any) -> list[float]:

@@ -125,9 +125,13 @@ BAD_CSV = {
     "no text": (b"a,label\n\xff\xfe,1\n", "is no CSV text"),
     "NUL": (b"a,label\n\x00,1\n", ("is no CSV text", "no number")),
     "an NPY file": (_npy(_table()), "is an NPY file; name it .npy"),
+    "too near 0": (
+        HEADER + "".join(f"{n % 7}e-320,1,{n % 2}\n" for n in range(30)),
+        "column a has values too far apart, or too near 0, for float32; scale it",
+    ),
     "too far apart": (
         HEADER + "".join(GOOD) + "1e300,1,0\n" * 3,
-        "column a has values too far apart for float32",
+        "column a has values too far apart, or too near 0, for float32; scale it",
     ),
 }
 

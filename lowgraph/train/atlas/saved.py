@@ -49,7 +49,7 @@ def read_saved(path: Path) -> Saved:
             raise ValueError("no stages")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         told = "write one with: python -m lowgraph atlas --json F"
         raise ConfigError(f"{path}: not the figures of an atlas; {told}") from error
     return Saved(path, stages, kernels)

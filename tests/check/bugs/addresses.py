@@ -59,7 +59,7 @@ MISPLACED = (
     ),
     Bug(
         name="layernorm_vector_row",
-        file="layernorm.cu", kernel="layernorm_backward", kind="misaligned",
+        file="layernorm_backward.cu", kernel="layernorm_backward", kind="misaligned",
         scenario="layernorm_parameters",
         old="bool whole = C % 4 == 0 && quad_aligned(dy)", new="bool whole = quad_aligned(dy)",
         at=("g[u] = quad_or_zeros<WHOLE>(dy + at, valid);",

@@ -181,7 +181,7 @@ BOUNDS = (
     ),
     Bug(
         name="layernorm_final_column_past_end",
-        file="layernorm.cu", kernel="layernorm_parameters", kind=_KIND,
+        file="layernorm_backward.cu", kernel="layernorm_parameters", kind=_KIND,
         scenario="layernorm_parameters",
         old="last = c < columns ? chunks : 0;", new="last = c <= columns ? chunks : 0;",
         at=("found[u] = chunk < last ? partial[(size_t)chunk * columns + c] : 0.0f;",),

@@ -37,7 +37,7 @@ GLOBAL = (
     ),
     Bug(
         name="layernorm_partial_stride",
-        file="layernorm.cu", kernel="layernorm_backward", kind="global-race",
+        file="layernorm_backward.cu", kernel="layernorm_backward", kind="global-race",
         scenario="layernorm_parameters",
         old="column_sums(partial + (size_t)blockIdx.x * stride, dy,",
         new="column_sums(partial + (size_t)blockIdx.x * C, dy,",

@@ -70,10 +70,8 @@ MAMBA = (
     Bug(
         name="ssd_short_no_barrier",
         file="ssd_short.cu", kernel="ssd_short_forward", kind="shared-race", scenario="ssd_short",
-        old="            w.mix.cell[square_at(t, s)] = factor(weight * part.d[j][e]);\n"
-            "        }\n    }\n    __syncthreads();\n",
-        new="            w.mix.cell[square_at(t, s)] = factor(weight * part.d[j][e]);\n"
-            "        }\n    }\n",
+        old="] = factor(weight * part.d[j][e]);\n        }\n    }\n    __syncthreads();\n",
+        new="] = factor(weight * part.d[j][e]);\n        }\n    }\n",
         at=("w.mix.cell[square_at(t, s)] = factor(weight * part.d[j][e]);",),
         through=("along_sum",),
         why="Two warps share rows of weights; one multiplies with what the other is to write.",

@@ -53,7 +53,7 @@ UNWRITTEN = (
     ),
     Bug(
         name="layernorm_gradient_not_zeroed",
-        file="layernorm.cu", kernel="layernorm_parameters", kind="uninitialised-read",
+        file="layernorm_backward.cu", kernel="layernorm_parameters", kind="uninitialised-read",
         scenario="layernorm_parameters", old="", new="", fault="added to what is there",
         at=("gradients[place] = accumulate ? gradients[place] + sum : sum;",),
         why="The parameters' gradients are accumulated into memory that was never set to zero.",

@@ -40,7 +40,7 @@ def layernorm_backward(bench: Bench, fault: str) -> list[Check]:
     dx, chunks = bench.empty((ROWS, COLUMNS), name="dx"), ceil_div(ROWS, 16)
     partial = bench.empty((chunks, 2 * COLUMNS), name="partial")
     inputs = [bench.put(dy, "dy"), bench.put(x, "x"), bench.put(weight, "weight")]
-    kernel, sizes = bench.kernel("layernorm.cu", "layernorm_backward"), (ROWS, COLUMNS)
+    kernel, sizes = bench.kernel("layernorm_backward.cu", "layernorm_backward"), (ROWS, COLUMNS)
     inputs += _statistics(bench, x)
     kernel(bench.stream, chunks, 256, dx, 0, partial, *inputs, *sizes, 16, 2 * COLUMNS, 0)
     return close(bench, dx=(dx, twins.layernorm_backward(*wide(dy, x, weight), EPSILON)[0]))
@@ -56,12 +56,12 @@ def layernorm_parameters(bench: Bench, fault: str) -> list[Check]:
     gradients = bench.empty(both, name="gradients")
     inputs = [bench.put(dy, "dy"), bench.put(x, "x"), bench.put(weight, "weight")]
     inputs += _statistics(bench, x)
-    bench.kernel("layernorm.cu", "layernorm_backward")(
+    bench.kernel("layernorm_backward.cu", "layernorm_backward")(
         bench.stream, chunks, 256, dx, 0, partial, *inputs, ROWS, columns, 16, both, 0
     )
     places = bench.put(np.arange(both, dtype=np.int32), "places")
     added = int(fault == "added to what is there")
-    bench.kernel("layernorm.cu", "layernorm_parameters")(
+    bench.kernel("layernorm_backward.cu", "layernorm_parameters")(
         bench.stream, ceil_div(both, 32), 256, gradients, partial, places, chunks, both, added
     )
     _, *want = twins.layernorm_backward(*wide(dy, x, weight), EPSILON)

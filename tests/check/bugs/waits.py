@@ -9,14 +9,14 @@ _FULL = "v += __shfl_down_sync(0xffffffffu, v, d);"
 BARRIERS = (
     Bug(
         name="layernorm_backward_early_return",
-        file="layernorm.cu", kernel="layernorm_backward", kind="divergent-barrier",
+        file="layernorm_backward.cu", kernel="layernorm_backward", kind="divergent-barrier",
         scenario="layernorm_backward",
         old="    float m = me.columns ? mean[me.row] : 0.0f, r =",
         new="    if (me.columns == 0) return;\n"
             "    float m = me.columns ? mean[me.row] : 0.0f, r =",
         at=("if (me.columns == 0) return;\n    float m =",
-            "*own = make_float2(first, second);\n    __syncthreads();"),
-        through=("row_gradients", "row_sums"),
+            "    __syncthreads();\n    float2 both = added_sums(sums, me);"),
+        through=("row_gradients",),
         why="In the last block the threads without a row have returned before the barrier that the"
             " others of their warp wait at.",
     ),

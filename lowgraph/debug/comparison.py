@@ -100,6 +100,8 @@ def diff(old: Form, new: Form) -> Diff:
 class _Comparison:
     def __init__(self, old: Form, new: Form) -> None:
         self.forms = old, new
+        self._inside = old.inside(), new.inside()
+        self._bodies = _by_parent(old), _by_parent(new)
         self.seen: set[int] = set()
         self.failed = False
         self._verdict, self._reason = Verdict.UPDATABLE, ""
@@ -119,10 +121,7 @@ class _Comparison:
     def compare(self, old_body: int, new_body: int) -> None:
         """Compare two bodies, and those in their nodes."""
         self.seen.add(new_body)
-        old, new = (
-            [node for node in form.nodes if node.body == body]
-            for form, body in zip(self.forms, (old_body, new_body), strict=True)
-        )
+        old, new = self._inside[0][old_body], self._inside[1][new_body]
         pairing = pair(old, new)
         if pairing.failed:
             self.failed = True
@@ -139,12 +138,9 @@ class _Comparison:
             self._children(twin, node)
 
     def _children(self, old: Node, new: Node) -> None:
-        inside = [
-            [place for place, body in enumerate(form.bodies) if body.parent == node.index]
-            for form, node in zip(self.forms, (old, new), strict=True)
-        ]
-        for ours, theirs in zip(*inside, strict=False):
-            self.compare(ours, theirs)
+        ours, theirs = self._bodies[0].get(old.index, []), self._bodies[1].get(new.index, [])
+        for old_body, new_body in zip(ours, theirs, strict=False):
+            self.compare(old_body, new_body)
 
     def _note(
         self, old: Node, new: Node, verdict: Verdict, reason: str, told: Sequence[Change]
@@ -182,6 +178,15 @@ class _Comparison:
         places = (None if old is None else old.index), (None if new is None else new.index)
         verdict = Verdict.REINSTANTIATE
         self._nodes.append(NodeDiff(*places, node.title, verdict, _TOPOLOGY, tuple(told)))
+
+
+def _by_parent(form: Form) -> dict[int, list[int]]:
+    """The bodies in each node that has any."""
+    found: dict[int, list[int]] = {}
+    for place, body in enumerate(form.bodies):
+        if body.parent is not None:
+            found.setdefault(body.parent, []).append(place)
+    return found
 
 
 def _side_by_side(old: list[Node], new: list[Node]) -> dict[int, int]:

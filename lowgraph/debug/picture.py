@@ -22,9 +22,7 @@ def _lines(form: Form) -> Iterator[str]:
     yield "digraph lowgraph {"
     yield f"  label={_quoted(form.label)};"
     yield "  node [fontname=monospace];"
-    inside: list[list[Node]] = [[] for _ in form.bodies]
-    for node in form.nodes:
-        inside[node.body].append(node)
+    inside = form.inside()
     for number, body in enumerate(form.bodies):
         if number:
             yield f"  subgraph cluster_{number} {{ label={_quoted(body.label)};"

@@ -61,9 +61,9 @@ def races(form: Form) -> tuple[list[Race], list[str]]:
     """
     found: list[Race] = []
     left_out: list[str] = []
-    touched = _touched(form)
-    for number, body in enumerate(form.bodies):
-        nodes = [node for node in form.nodes if node.body == number]
+    inside = form.inside()
+    touched = _touched(form, inside)
+    for number, (body, nodes) in enumerate(zip(form.bodies, inside, strict=True)):
         if number and body.parent is None:
             left_out.append(f"{body.label}: not compared with the nodes outside of it")
         if len(nodes) > MOST_NODES:
@@ -76,12 +76,10 @@ def races(form: Form) -> tuple[list[Race], list[str]]:
     return found, left_out
 
 
-def _touched(form: Form) -> dict[int, list[_Access]]:
+def _touched(form: Form, inside: list[list[Node]]) -> dict[int, list[_Access]]:
     """Accesses by node; of a node with bodies also theirs."""
     found: dict[int, list[_Access]] = defaultdict(list)
-    inside: dict[int, list[Node]] = defaultdict(list)
     for node in form.nodes:
-        inside[node.body].append(node)
         if node.enabled:
             found[node.index] = list(_accesses(form, node))
     for number in reversed(range(len(form.bodies))):  # a parent stands in a body before
