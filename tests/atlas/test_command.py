@@ -197,7 +197,7 @@ def test_json_that_is_no_atlas_is_refused(
         (("summary", "{}/a.tsv", "--json", "{}/a.tsv"), "--json and a log must be different paths"),
         (("summary", "{}/a.tsv", "--plot", "{}/a.tsv"), "--plot and a log must be different paths"),
         (("summary", "{}/a.tsv", "--json", "{}/none/x"), "--json {}/none/x: {}/none is no"),
-        (("sum",), "invalid choice: 'sum'"),
+        (("sum",), "'sum' is no value of a flag of lowgraph atlas, nor summary"),
     ],
 )
 def test_bad_input_is_refused_before_the_device(
