@@ -41,8 +41,10 @@ def test_a_clean_models_step_has_no_finding(device: Device, model: str, tmp_path
         parts.advance()
         report = audit.report()
         assert report.findings == () and report.races == () and report.left_out == ()
-        assert report.unknown == 0 and report.pointers > len(audit.form.nodes)
         form = audit.form
+        library = any(n.kind == "kernel" and "source" not in n.attributes for n in form.nodes)
+        assert (report.unknown > 0) == library and (not library or parts.blas.backend == "cublas")
+        assert report.pointers > 0
         # Without its edges the same step is full of them: the check looks.
         cut = replace(form, nodes=tuple(replace(node, waits=()) for node in form.nodes))
         assert len(debug.races(cut)[0]) > len(form.nodes)

@@ -43,23 +43,24 @@ def test_a_training_step_reads_back_as_it_was_launched(
         form = debug.read(parts.graph_step)
         assert form.notes == () and len(form.nodes) == graph.nodes
         launches = graph.journal.launches
-        assert launches and [n.name for n in form.nodes if n.kind == "kernel"] == [
-            one.kernel for one in launches
-        ]
-        _assert_launched(form, launches)
+        own = [node for node in form.nodes if "source" in node.attributes]
+        # The others are a library's, on a GPU: nobody told their arguments.
+        assert len(own) == len(form.nodes) or parts.blas.backend == "cublas"
+        assert launches and [node.name for node in own] == [one.kernel for one in launches]
+        _assert_launched(own, launches)
         names = {form.memory[a.memory].name for n in form.nodes for a in n.arguments
                  if a.memory is not None}  # fmt: skip
         assert {"parameters", "gradients", "loss ring", "control block"} <= names
-        pointers = [a for n in form.nodes for a in n.arguments if a.pointer]
+        pointers = [a for n in own for a in n.arguments if a.pointer]
         assert all((a.memory is None) == (a.word == 0) for a in pointers)
     finally:
         parts.close()
     assert debug.from_dict(json.loads(json.dumps(debug.as_dict(form)))) == form
 
 
-def _assert_launched(form: debug.Form, launches: list[LaunchRecord]) -> None:
+def _assert_launched(nodes: list[debug.Node], launches: list[LaunchRecord]) -> None:
     """Each kernel node against the journal's launch, argument by argument."""
-    for node, launch in zip(form.nodes, launches, strict=True):
+    for node, launch in zip(nodes, launches, strict=True):
         held = node.attributes
         assert (held["grid"], held["block"], held["shared"]) == launch.sizes
         assert (node.where, node.stage) == (launch.where, launch.stage)
@@ -207,5 +208,5 @@ def test_the_command_records_a_models_step(
     told = capsys.readouterr().out
     form = debug.load(path)
     assert f"graph 'train step' on {device.spec}: {len(form.nodes)} nodes (" in told
-    assert "model: charlm nano" in told and "(kernel embedding_forward, stage 'forward/" in told
+    assert "model: charlm nano" in told and ", stage 'forward/embedding'" in told
     assert debug.report_of(form).findings == ()
