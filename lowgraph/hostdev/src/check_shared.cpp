@@ -27,7 +27,9 @@ uint64_t dynamic_start() { return reinterpret_cast<uint64_t>(lowgraph_thread.dyn
 bool is_dynamic(uint64_t address) {
     const Block& block = *lowgraph_thread.runner;
     const uint64_t stop = reinterpret_cast<uint64_t>(block.shared.tail(0));
-    return block.shared.is_near(address) || (address >= stop && address - stop < dynamic_reach);
+    if (block.shared.is_near(address)) return true;
+    // A kernel image may be mapped right behind the buffer: its variables are not shared memory.
+    return address >= stop && address - stop < dynamic_reach && image_of(address) == nullptr;
 }
 
 bool is_static(uint64_t address) {
