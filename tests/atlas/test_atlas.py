@@ -17,6 +17,7 @@ from lowgraph.train.atlas import make_atlas, measure, summarise, text_of
 from lowgraph.train.atlas.prices import CHAIN, measure_prices
 from lowgraph.train.atlas.roadmap import RESIDENT, Link, merges
 from lowgraph.train.atlas.subject import by_stage
+from tests.atlas.clocks import not_shuffled
 from tests.atlas.parts import LONG, SHORT, Parts, graph_nodes
 
 pytestmark = pytest.mark.both
@@ -186,6 +187,7 @@ def test_populations_are_ranked_and_priced(parts: Parts) -> None:
     assert atlas.replay_ceiling_us == pytest.approx(max(free, 0.0))
 
 
+@not_shuffled
 def test_the_price_is_of_the_chain(parts: Parts) -> None:
     """The chain is launched as often as it says, and leaves nothing in the pool."""
     subject = parts.subject(parts.touch)

@@ -15,6 +15,7 @@ from lowgraph.driver import event
 from lowgraph.errors import DriverError, PhaseError
 from lowgraph.memory import upload
 from lowgraph.stages import stage
+from tests.atlas.clocks import not_shuffled
 from tests.atlas.parts import LONG, SHORT, Parts, graph_nodes
 
 pytestmark = pytest.mark.both
@@ -268,6 +269,7 @@ def test_a_stage_in_a_conditionals_body_is_the_conditionals(parts: Parts) -> Non
         step.close()
 
 
+@not_shuffled
 def test_work_of_a_fork_counts_where_it_is_recorded_and_where_it_is_joined(parts: Parts) -> None:
     side, made = driver.stream.create(), event.create()
 
