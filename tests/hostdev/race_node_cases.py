@@ -1,7 +1,7 @@
 """Works without an order, in the check build: test_check_races_nodes.py starts it.
 
-Every call returns after its work is done (blocking mode), so that what races never overlaps here:
-it has to be found all the same.
+But for the first two, every call returns after its work is done (blocking mode), so that what
+races never overlaps here: it has to be found all the same.
 """
 
 from __future__ import annotations
@@ -217,6 +217,16 @@ def stream_ordered_free(world: World, ordered: bool) -> None:
     must(cu.cuMemFreeAsync(memory, world.first))
 
 
+def late_writer(world: World) -> None:
+    """The reader has ended, and the host has waited for it, before the unordered writer begins."""
+    go_on = threading.Event()
+    assert world.kit.call_host(world.first, lambda: go_on.wait(60)) == 0
+    world.scale(world.b, world.a, world.first)
+    world.scale(world.c, world.b, world.second)
+    must(cu.cuStreamSynchronize(world.second))
+    go_on.set()
+
+
 CASES = (
     forks, both_write, streams, streams_through_a_third, waited_too_early, host_waits, host_asks,
     host_function, legacy_stream, second_reader, copies, pinned, two_graphs, child_graphs,
@@ -238,7 +248,10 @@ def main() -> None:
     """Print the findings of each case, without and with its order."""
     device = open_device("host")
     kit = Kit(device, device.compile(SOURCE, [], {}))
-    results = {"overlapping": run(kit, streams, False)}
+    results = {
+        "overlapping": run(kit, streams, False),
+        "late_writer": run(kit, lambda world, _: late_writer(world), False),
+    }
     control.set_blocking(True)
     for case in CASES:
         for ordered in (False, True):

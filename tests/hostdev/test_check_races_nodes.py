@@ -60,3 +60,7 @@ def test_works_are_told_with_their_streams(found: Found) -> None:
 
 def test_works_that_may_overlap_are_found_too(found: Found) -> None:
     assert [finding["kind"] for finding in found["overlapping"]] == ["node-race"]
+
+
+def test_a_work_that_the_host_waited_for_is_kept_until_the_unordered_one_ran(found: Found) -> None:
+    assert [finding["kind"] for finding in found["late_writer"]] == ["node-race"]

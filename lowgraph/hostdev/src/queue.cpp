@@ -61,6 +61,7 @@ void complete(const Ticket& op) {
     op->action = nullptr;
     op->staging = {};
     op->done = true;
+    if (checking()) race_end(op->stamp);
     size_t made_ready = 0;
     for (const Ticket& follower : op->followers) {
         if (--follower->missing != 0) continue;

@@ -1,6 +1,7 @@
 #include "race_order.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "exec.h"
 #include "race_works.h"
@@ -12,6 +13,7 @@ struct Orders {
     Before issued;  // of each stream
     Before host;    // what the host has seen to be done
     Before left;    // by blocking streams that are gone
+    std::unordered_set<Stamp> unfinished;
 };
 
 Orders& orders() {
@@ -32,6 +34,17 @@ void join(Before& before, const WorkStamp& stamp) {
     known = std::max(known, stamp.number);
 }
 
+// What is before all that is still to run: not all that the host has seen, for a work may have been
+// issued before it saw that. On a busy machine the reader of a race ended, and the host had waited
+// for it, before the writer began.
+Before before_all_to_come() {
+    Before common = orders().host;
+    for (const Stamp& stamp : orders().unfinished)
+        for (auto& [stream, number] : common)
+            if (stream != stamp->stream) number = std::min(number, number_in(stamp->before, stream));
+    return common;
+}
+
 void set(std::vector<uint64_t>& bits, size_t place) {
     if (bits.size() <= place / 64) bits.resize(place / 64 + 1);
     bits[place / 64] |= uint64_t{1} << place % 64;
@@ -49,8 +62,11 @@ Stamp race_issue(uint64_t stream) {
     stamp->stream = stream;
     stamp->number = ++orders().issued[stream];
     stamp->before = orders().host;
+    orders().unfinished.insert(stamp);
     return stamp;
 }
+
+void race_end(const Stamp& stamp) { orders().unfinished.erase(stamp); }
 
 void race_follow(const Stamp& later, const Stamp& earlier) {
     if (later != nullptr && earlier != nullptr) join(later->before, *earlier);
@@ -67,13 +83,13 @@ void race_follow_left(const Stamp& later) {
 void race_host_saw(const Stamp& done) {
     if (done == nullptr) return;
     join(orders().host, *done);
-    works().retire(orders().host);
+    works().retire(before_all_to_come());
 }
 
 void race_host_saw_all() {
     orders().host = orders().issued;
     orders().left.clear();
-    works().retire(orders().host);
+    works().retire(before_all_to_come());
 }
 
 void race_host_called() {

@@ -19,6 +19,11 @@ struct ExecImage;
 // Of each stream, by its id, the number of its last work that is before something.
 using Before = std::unordered_map<uint64_t, uint64_t>;
 
+inline uint64_t number_in(const Before& before, uint64_t stream) {
+    const auto found = before.find(stream);
+    return found == before.end() ? 0 : found->second;
+}
+
 // A work's place: the number'th that was issued to its stream.
 struct WorkStamp {
     uint64_t stream = 0, number = 0;
@@ -28,6 +33,7 @@ using Stamp = std::shared_ptr<WorkStamp>;
 
 // ---- All need big_lock, and are called while checking only ----
 Stamp race_issue(uint64_t stream);
+void race_end(const Stamp& stamp);  // the work was carried out, or never will be
 void race_follow(const Stamp& later, const Stamp& earlier);  // null: issued before checking began
 // A blocking stream is destroyed; later work of the legacy stream comes after its last work.
 void race_leave(const Stamp& last);

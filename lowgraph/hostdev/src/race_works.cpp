@@ -8,11 +8,6 @@
 namespace lowgraph {
 namespace {
 
-uint64_t number_in(const Before& before, uint64_t stream) {
-    const auto found = before.find(stream);
-    return found == before.end() ? 0 : found->second;
-}
-
 // Whether the works are one launch of a graph.
 bool one_launch(const WorkRecord& a, const WorkRecord& b) {
     return a.place.stamp == b.place.stamp && a.place.graph != nullptr;
@@ -112,12 +107,12 @@ void Works::compare(const WorkRecord& earlier, const WorkRecord& later) const {
            text_of(clash, earlier, later));
 }
 
-void Works::retire(const Before& host) {
+void Works::retire(const Before& common) {
     const std::lock_guard<std::mutex> hold(lock_);
     for (auto spot = of_stream_.begin(); spot != of_stream_.end();) {
         std::deque<WorkRecord>& records = spot->second;
-        const uint64_t seen = number_in(host, spot->first);
-        while (!records.empty() && records.front().place.stamp->number <= seen) records.pop_front();
+        const uint64_t last = number_in(common, spot->first);
+        while (!records.empty() && records.front().place.stamp->number <= last) records.pop_front();
         spot = records.empty() ? of_stream_.erase(spot) : std::next(spot);
     }
 }

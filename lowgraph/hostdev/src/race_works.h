@@ -27,8 +27,8 @@ class Works {
 public:
     // A work has ended. Compares it with those that are not ordered, and keeps it.
     void add(const char* name, std::vector<Span>&& spans);
-    // Work that is before all that comes is no longer needed.
-    void retire(const Before& host);
+    // Work that is before all that is still to run is no longer needed.
+    void retire(const Before& common);
     // Memory that is allocated anew: what was done with its addresses before is over.
     void forget(uint64_t start, uint64_t end);
 
