@@ -99,7 +99,7 @@ class PassPool:
         window = self._window("end_window")
         self._ledger.hand_over(window.holder, owner, window.label)
         for block in window.recycled.blocks():
-            self._ledger.keep(block, owner, window.label)
+            self._ledger.keep(block, owner, window.label, window.slices_in(block))
         self._close_window()
         return window.figures
 

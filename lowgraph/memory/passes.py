@@ -80,6 +80,11 @@ class Pass:
         """Slices taken and not given back."""
         return (piece for piece in list(self._pieces.values()) if piece.alive)
 
+    def slices_in(self, block: Block) -> tuple[Slice, ...]:
+        """The slices that were handed out in a block, in the order in which they were."""
+        found = self._pieces.values()
+        return tuple(one for one in found if block.address <= one._address < block.end)
+
     def took(self, piece: Slice, nbytes: int, grown: bool) -> None:
         """Count a slice handed out; `grown`: the driver had to provide it."""
         self._pieces[piece.id] = piece
@@ -98,8 +103,13 @@ class Pass:
         self._held -= nbytes
 
     @property
+    def free_blocks(self) -> tuple[Block, ...]:
+        """Blocks that are nobody's, but not on the pool's free list before the pass has ended."""
+        return (*self.recycled.blocks(), *self.late)
+
+    @property
     def free_bytes(self) -> int:
-        """Bytes that are nobody's, but not on the pool's free list before the pass has ended."""
+        """Bytes of `free_blocks`."""
         return self.recycled.total + sum(block.nbytes for block in self.late)
 
     @property
