@@ -65,6 +65,7 @@ def test_a_block_that_a_pass_used_twice_has_both_slices() -> None:
         pool.give_back(first)
         with lowgraph.stage("backward"):
             pool.give_back(pool.take("second", KIB))
+        pool.give_back(pool.take("larger", 2 * KIB))
 
     with pool.priming("train") as primed:
         body()
@@ -76,6 +77,7 @@ def test_a_block_that_a_pass_used_twice_has_both_slices() -> None:
     found = assert_whole(pool)
     used = [[(one.name, one.stage) for one in block.slices] for block in found.blocks]
     assert [("first", "forward"), ("second", "backward")] in used
+    assert [("larger", "")] in used
     lines = list(found.lines())
     assert any("first float32 [256] in forward; held by train" in line for line in lines)
     assert any("second float32 [256] in backward; held by train" in line for line in lines)
