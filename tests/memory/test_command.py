@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lowgraph.train import memory_picture
 from lowgraph.train.datasets import read_data
 from lowgraph.train.parts import Parts
 from tests.memory.test_pool_map import assert_whole
+from tests.support.process import ROOT
 from tests.train.runs import MICRO, micro_file, micro_plan
 
 
@@ -61,6 +63,26 @@ def test_the_command_writes_report_map_and_picture(
     assert found["free"] + taken == found["total"]
     assert (found["device"], found["model"], found["preset"]) == (device.spec, "charlm", "nano")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.host  # the page's blocks are of the host device
+def test_the_page_shows_what_is_printed(
+    device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Figures and units apart, which are those of a larger batch."""
+
+    def form(text: str) -> str:
+        words = re.sub(r"0x[0-9a-f]+|\d[\d.]*", "#", " ".join(text.split()))
+        return re.sub(r"# (?:bytes|[KMG]iB)", "SIZE", words)
+
+    data = str(micro_file("charlm", tmp_path))
+    flags = ["--device", device.spec, "--preset", "nano", "--batch", "2", "--data", data, "--map"]
+    assert cli.main(["memory", *flags]) == 0
+    printed = set(map(form, capsys.readouterr().out.splitlines()))
+    page = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
+    shown = "".join(re.findall(r"^```text\n(.*?)^```", page, re.M | re.S)).splitlines()
+    assert len(shown) == 13
+    assert [line for line in shown if form(line) not in printed] == []
 
 
 @pytest.mark.both
