@@ -35,7 +35,7 @@ def browser(one_browser: Browser) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Writes a page once: "small" (100 nodes), "diff", "hostile" or "large" (5000)."""
+    """Writes a page once, of that name in `_made`."""
     folder = tmp_path_factory.mktemp("pages")
 
     def written(name: str) -> Path:
@@ -55,4 +55,8 @@ def _made(name: str) -> str:
         return debug.html(graphs.hostile())
     if name == "timed":
         return debug.html(graphs.large(100), {"forward/layer 0": 100.0, "backward/layer 1": 50.0})
+    if name == "bodies":
+        return debug.html(graphs.nested())
+    if name == "many":
+        return debug.html(graphs.many_arguments(300))
     return debug.html(graphs.large({"small": 100, "large": 5000}[name]))

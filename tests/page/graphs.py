@@ -68,6 +68,21 @@ def large(count: int) -> Form:
     return form(nodes, memory)
 
 
+def nested() -> Form:
+    """A child graph of two in node 1, and a body whose node is not known."""
+    inner = [replace(kernel(n, (n - 1,) if n > 3 else ()), body=1) for n in (3, 4)]
+    nodes = [kernel(0, ()), Node(1, 0, "graph", "graph", waits=(0,)), kernel(2, (1,)), *inner,
+             replace(kernel(5, ()), body=2)]  # fmt: skip
+    return form(nodes, (), (Body("all"), Body("child", 1), Body("loop")))
+
+
+def many_arguments(count: int) -> Form:
+    """One node with so many of them."""
+    memory = [Memory(f"m{n}", 0x1000 * (n + 1), 256, n + 1, 1) for n in range(count)]
+    arguments = tuple(pointer(f"a{n}", memory, n, True) for n in range(count))
+    return form([kernel(0, (), arguments=arguments)], memory)
+
+
 def hostile() -> Form:
     """Names that would be markup, turn the text round them, or fill the page."""
     names = (HOSTILE, BIDI, LONG)

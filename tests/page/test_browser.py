@@ -58,6 +58,24 @@ def test_a_fork_is_two_links_and_a_branch_beside(browser: Browser, page: Pages) 
     assert "forward/layer 0" in frames
 
 
+def test_what_runs_in_a_node_is_a_link_away(browser: Browser, page: Pages) -> None:
+    browser.open(page("bodies"), "node=0.1")
+    titles = [title.text for title in browser.all(".section")]
+    assert titles == ["child, run by node 1", "loop"]
+    browser.one("#inspector .links:last-child button").click()
+    assert selected(browser) == "gelu, node 3"
+    (parent,) = [one for one in browser.all("#inspector dd button") if one.text == "1 graph"]
+    parent.click()
+    assert selected(browser) == "graph, node 1"
+
+
+def test_arguments_without_end_are_counted(browser: Browser, page: Pages) -> None:
+    browser.open(page("many"), "node=0.0")
+    assert len(browser.all(".arguments tr")) == 200
+    assert "and 100 arguments more" in browser.text("#inspector")
+    assert len(browser.text(".node .detail")) < 250
+
+
 def test_a_slice_leads_to_its_users(browser: Browser, page: Pages) -> None:
     browser.open(page("small"), "node=0.3")
     browser.one("#inspector .arguments button").click()

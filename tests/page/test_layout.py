@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import pytest
 
-from lowgraph.debug.form import Body, Form, Memory, Node
+from lowgraph.debug.form import Memory, Node
 from lowgraph.debug.page.critical import critical, node_times
 from lowgraph.debug.page.lanes import in_order, lanes, timeline
 from lowgraph.debug.page.lifetimes import address_map, in_use, lives
 from lowgraph.debug.page.places import picture
 from lowgraph.errors import ConfigError
-from tests.page.graphs import form, kernel, large, pointer
+from tests.page.graphs import form, kernel, large, nested, pointer
 
 
 def drawn_by_dice(seed: int, count: int = 60) -> list[Node]:
@@ -59,14 +59,6 @@ def test_the_order_is_that_of_the_issue_where_edges_allow() -> None:
     nodes = [kernel(0, (2,)), kernel(1, ()), kernel(2, ())]
     assert in_order(nodes) == [1, 2, 0]
     assert in_order(drawn_by_dice(1)) == list(range(60))
-
-
-def nested() -> Form:
-    """A child graph of two in node 1, and a body whose node is not known."""
-    inner = [replace(kernel(n, (n - 1,) if n > 3 else ()), body=1) for n in (3, 4)]
-    nodes = [kernel(0, ()), Node(1, 0, "graph", "graph", waits=(0,)), kernel(2, (1,)), *inner,
-             replace(kernel(5, ()), body=2)]  # fmt: skip
-    return form(nodes, (), (Body("all"), Body("child", 1), Body("loop")))
 
 
 def test_a_body_runs_behind_its_node_and_stands_below() -> None:

@@ -51,15 +51,15 @@ class DiffView {
     const node = graph.nodes[index];
     const { shown, node: selected } = this.state;
     const chosen = selected !== null && this.state.row(shown, selected) === row;
-    const told = changes.filter(([what]) => !["added", "removed"].includes(what))
-      .map(([what, name, old, now]) => `${name || what}: ${old} \u2192 ${now}`).join("; ");
+    const told = clipped(changes.filter(([what]) => !["added", "removed"].includes(what))
+      .map(([what, name, old, now]) => `${name || what}: ${old} \u2192 ${now}`).join("; "));
     return make("button", { class: `row is-${status}${chosen ? " selected" : ""}`, title: told,
       attributes: { type: "button" }, on: { click: () => this.state.select(graph, index) } },
       make("span", { class: "mark", text: MARKS[status] }),
       make("span", { class: "number", text: before === null ? "" : before }),
       make("span", { class: "number", text: after === null ? "" : after }),
-      make("span", { class: "name", text: node.name }),
-      make("span", { class: "stage", text: node.stage }),
+      make("span", { class: "name", text: clipped(node.name) }),
+      make("span", { class: "stage", text: clipped(node.stage) }),
       make("span", { class: "what", text: told }));
   }
 

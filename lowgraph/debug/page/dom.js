@@ -1,6 +1,8 @@
 "use strict";
 // Making elements. Text from the graph reaches the page here only, and as text.
 
+const LONGEST = 200; // characters of a name among many
+
 /** An element. options: class, text, title; by name: data, attributes, on (event -> function). */
 function make(tag, options, ...children) {
   const element = document.createElement(tag);
@@ -17,9 +19,14 @@ function make(tag, options, ...children) {
   return element;
 }
 
+/** The begin of a text; the rest is in its title, or where it leads. */
+function clipped(text) {
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}\u2026` : text;
+}
+
 /** A button that looks like a link. */
 function link(text, then, title) {
-  return make("button", { class: "link", text, title, on: { click: then },
+  return make("button", { class: "link", text: clipped(text), title, on: { click: then },
                           attributes: { type: "button" } });
 }
 

@@ -91,12 +91,13 @@ class GraphView {
 
   add(node) {
     const us = node.us === null ? "" : ` \u00b7 ${node.us.toFixed(1)} us`;
+    const detail = node.summary || clipped(fileName(node.where) || node.kind);
     const box = make("button", {
       title: `${node.name}\n${node.stage}\n${node.where}`, data: { index: node.index },
       attributes: { type: "button" },
-    }, make("span", { class: "name", text: node.name }),
+    }, make("span", { class: "name", text: clipped(node.name) }),
        make("span", { class: "number", text: `${node.index}${us}` }),
-       make("span", { class: "detail", text: node.summary || fileName(node.where) || node.kind }));
+       make("span", { class: "detail", text: detail }));
     Object.assign(box.style, { left: `${node.x}px`, top: `${node.y}px`,
                                width: `${node.width}px`, height: `${this.graph.row}px` });
     const hue = this.graph.hue(node.stage);
@@ -129,7 +130,8 @@ class GraphView {
     const { groups, sections, bodies } = this.graph;
     const seen = groups.filter(([, y, , height]) => y < bottom && y + height > top);
     const made = seen.map(([x, y, width, height, stage]) => {
-      const frame = make("div", { class: "group" }, make("span", { text: stage, title: stage }));
+      const name = make("span", { text: clipped(stage), title: stage });
+      const frame = make("div", { class: "group" }, name);
       Object.assign(frame.style, { left: `${x}px`, top: `${y}px`, width: `${width}px`,
                                    height: `${height}px` });
       frame.style.setProperty("--hue", this.graph.hue(stage));

@@ -1,7 +1,7 @@
 "use strict";
 // What is selected: a node with its arguments and edges, or a piece of memory with its users.
 
-const MOST_LINKS = 200; // edges or users listed; the rest is counted
+const MOST_LINKS = 200; // edges, users or arguments listed; the rest is counted
 
 class Inspector {
   constructor(state, search) {
@@ -56,7 +56,8 @@ class Inspector {
   arguments(graph, node) {
     if (!node.arguments.length) return [];
     const body = make("tbody");
-    for (const [name, type, value, memory, offset, access] of node.arguments) {
+    for (const [name, type, value, memory, offset, access] of
+         node.arguments.slice(0, MOST_LINKS)) {
       const shown = memory === null ? value : make("span", {}, this.slice(graph, memory),
                                                    offset ? ` + ${offset}` : "");
       const owner = memory === null ? "" : graph.memory[memory].owner;
@@ -64,7 +65,9 @@ class Inspector {
         make("td", {}, shown, make("small", { text: [type, owner].filter(Boolean).join(", of ") })),
         make("td", { class: access, text: access })));
     }
-    return [make("h3", { text: "arguments" }), make("table", { class: "arguments" }, body)];
+    const more = node.arguments.length - MOST_LINKS;
+    return [make("h3", { text: "arguments" }), make("table", { class: "arguments" }, body),
+            more > 0 ? make("p", { text: `and ${counted(more, "argument")} more` }) : ""];
   }
 
   slice(graph, memory) {

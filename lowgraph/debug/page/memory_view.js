@@ -115,7 +115,8 @@ class MemoryView {
   label(place) {
     const one = this.graph.memory[place];
     const beside = this.mode === "slice";
-    const text = beside ? one.name : `${one.name} \u00b7 ${one.size}`;
+    const name = clipped(one.name);
+    const text = beside ? name : `${name} \u00b7 ${one.size}`;
     const button = make("button", { title: `${one.name}, ${one.size} at ${one.address}`,
       data: { memory: place }, attributes: { type: "button" },
       on: { click: () => this.state.selectMemory(this.graph, place) } },

@@ -34,9 +34,9 @@ class Graph {
       told[access].add(this.memory[memory].name);
     }
     node.slices = slices;
-    node.summary = Object.entries(told).filter(([, names]) => names.size)
+    node.summary = clipped(Object.entries(told).filter(([, names]) => names.size)
       .sort(([one]) => (one === "writes" ? -1 : 1))
-      .map(([access, names]) => `${access} ${[...names].join(", ")}`).join(" \u00b7 ");
+      .map(([access, names]) => `${access} ${[...names].join(", ")}`).join(" \u00b7 "));
     node.searched = {
       kernel: node.name.toLowerCase(),
       slice: [...slices].map((memory) => this.memory[memory].name.toLowerCase()).join("\n"),

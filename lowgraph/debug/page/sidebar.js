@@ -2,6 +2,7 @@
 // What the graph is, its stages with their times, and what was found.
 
 const MOST_RESULTS = 200;
+const MOST_STAGES = 1000;
 
 class Sidebar {
   constructor(state, search) {
@@ -39,7 +40,7 @@ class Sidebar {
     const most = graph.stages.reduce(
       (found, stage) => Math.max(found, this.weight(graph, stage)), 0);
     const body = make("tbody");
-    for (const stage of graph.stages) {
+    for (const stage of graph.stages.slice(0, MOST_STAGES)) {
       const depth = stage.name.split("/").length - 1;
       const short = stage.name.slice(stage.name.lastIndexOf("/") + 1) || "(none)";
       const bar = make("span", { class: "share" });
@@ -54,8 +55,10 @@ class Sidebar {
     }
     const head = make("tr", {}, make("th", { text: "stage" }), make("th", { text: "nodes" }),
                       graph.timed ? make("th", { text: "us" }) : null);
+    const more = graph.stages.length - MOST_STAGES;
     return this.part("stages", true,
-      make("table", { class: "stages" }, make("thead", {}, head), body));
+      make("table", { class: "stages" }, make("thead", {}, head), body),
+      more > 0 ? make("p", { text: `and ${counted(more, "stage")} more: search for them` }) : null);
   }
 
   weight(graph, stage) {
