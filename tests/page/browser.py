@@ -68,15 +68,23 @@ class Browser:
         self.requests()
         self.errors()
         self.driver.get(f"{page.as_uri()}{'#' if fragment else ''}{fragment}")
+        self.settle()
 
     def run(self, script: str, *arguments: object) -> Any:
         """What a script returns in the page."""
         return self.driver.execute_script(script, *arguments)
 
+    def settle(self) -> None:
+        """Wait until what was asked for is drawn: pages draw before the next picture."""
+        frame = "requestAnimationFrame"
+        self.run(f"return new Promise((then) => {frame}(() => {frame}(() => setTimeout(then))))")
+
     def all(self, selector: str) -> list[Any]:
+        self.settle()
         return list(self.driver.find_elements("css selector", selector))
 
     def one(self, selector: str) -> Any:
+        self.settle()
         return self.driver.find_element("css selector", selector)
 
     def text(self, selector: str) -> str:
@@ -89,6 +97,7 @@ class Browser:
         from selenium.webdriver import ActionChains
 
         ActionChains(self.driver).send_keys(*keys).perform()
+        self.settle()
 
     def until(self, what: str, holds: Callable[[], object]) -> None:
         """Wait until something holds; what: it in words, for the failure."""

@@ -24,12 +24,12 @@ def drawn_by_dice(seed: int, count: int = 60) -> list[Node]:
 
 
 def test_a_chain_is_one_lane_and_a_branch_another() -> None:
-    # 0 -> 1 -> 3 -> 4 and beside it 0 -> 2 -> 4; 2 was issued first and is the shorter way
-    nodes = [kernel(0, ()), kernel(1, (0,)), kernel(2, (0,)), kernel(3, (1,)), kernel(4, (3, 2))]
+    # 0 -> 2 -> 3 -> 4 and beside it 0 -> 1 -> 4: 1 was issued first and is the shorter way
+    nodes = [kernel(0, ()), kernel(1, (0,)), kernel(2, (0,)), kernel(3, (2,)), kernel(4, (1, 3))]
     found = lanes(nodes)
-    assert found.lane == [0, 0, 1, 0, 0]
+    assert found.lane == [0, 1, 0, 0, 0]
     assert found.row == [0, 1, 1, 2, 3]
-    assert found.above == [None, 0, None, 1, 3]
+    assert found.above == [None, None, 0, 2, 3]
 
 
 def test_a_lane_is_used_again_once_its_branch_has_ended() -> None:
@@ -117,6 +117,11 @@ def test_the_critical_path_goes_by_time_where_it_is_known() -> None:
 
 def test_what_runs_inside_of_a_node_is_the_nodes() -> None:
     assert critical(nested(), None).nodes == [0, 1, 2, 3, 4]
+    # The way over the node with two inside is the longest, which it is not by its own nodes.
+    given = nested()
+    aside = [replace(given.nodes[2], waits=(1, 7)), kernel(6, (0,)), kernel(7, (6,))]
+    nodes = [*given.nodes[:2], aside[0], *given.nodes[3:], *aside[1:]]
+    assert critical(replace(given, nodes=tuple(nodes)), None).nodes == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -163,4 +168,5 @@ def test_the_map_keeps_the_order_of_addresses_and_what_they_share() -> None:
     assert whole[0] == head[0] == 0 and head[0] + head[1] == tail[0]
     assert whole[1] == head[1] + tail[1] and none[1] == 0
     assert whole[1] < none[0] < far[0] and 0 < far[1] < 1000
+    assert none[0] - whole[1] == far[0] - none[0] < 10, "what nothing lies in is a small gap"
     assert address_map([]) == []

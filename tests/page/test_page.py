@@ -189,10 +189,10 @@ def test_the_commands_write_pages(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert cli.main(["show", old, "--html", str(page)]) == 0
     assert capsys.readouterr().out.endswith(f"wrote {page}\n")
     assert page.read_text() == debug.html(given)
-    rows = [("forward", 90.0), ("forward/layer 0", 80.0), ("backward/layer 1", 10.0)]
+    rows = [("forward/layer 0", 80.0), ("forward/layer 0/x", 30.0), ("backward/layer 1", 10.0)]
     write_rows(log, [Row(1, stage, 50, 50, us) for stage, us in rows])
     assert cli.main(["show", old, "--html", str(page), "--times", str(log)]) == 0
-    own = {"forward": 10.0, "forward/layer 0": 80.0, "backward/layer 1": 10.0}
+    own = {"forward/layer 0": 50.0, "forward/layer 0/x": 30.0, "backward/layer 1": 10.0}
     assert page.read_text() == debug.html(given, own)
     assert cli.main(["diff", old, new, "--html", str(page)]) == 0
     assert page.read_text() == debug.diff_html(given, changed(given))
