@@ -207,6 +207,9 @@ def test_the_keys_walk_the_graph(browser: Browser, page: Pages) -> None:
     assert selected(browser).endswith("node 0")
     browser.press(*DOWN * 10)
     assert selected(browser).endswith("node 15"), "along the branch"
+    browser.press(*DOWN * 15, UP)
+    assert selected(browser).endswith("node 29"), "and not into the one that joins at 30"
+    browser.press(*UP * 14)
     browser.press(RIGHT)
     assert selected(browser).endswith("node 10")
     browser.press(LEFT, UP)
