@@ -176,12 +176,18 @@ class Journal:
         if threading.get_ident() == self._thread:
             self._pending = kernel, values
 
-    def library_call(self, name: str, kernels: int | None, addresses: tuple[int, ...]) -> None:
+    def library_call(
+        self,
+        name: str,
+        kernels: int | None,
+        addresses: tuple[int, ...],
+        scalars: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         """A foreign library was called; see LibraryCall."""
         if threading.get_ident() != self._thread:
             return
         where = open_window.requester()
-        self.library.append(LibraryCall(name, kernels, addresses, where, current()))
+        self.library.append(LibraryCall(name, kernels, addresses, where, current(), scalars))
         self.sized("call", f"a call of {name}", (name,))
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:

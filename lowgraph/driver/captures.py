@@ -75,10 +75,16 @@ guard, so that a window, once its guard stands, sees the calls that were already
 class Recorder(Protocol):
     """What a running pass is told by the layers below it: its journal."""
 
-    def library_call(self, name: str, kernels: int | None, addresses: tuple[int, ...]) -> None:
+    def library_call(
+        self,
+        name: str,
+        kernels: int | None,
+        addresses: tuple[int, ...],
+        scalars: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         """A foreign library was called; it added `kernels` kernel nodes, None if not known.
 
-        addresses: device memory that those kernels use.
+        addresses: device memory that those kernels use. scalars: arguments by value, by name.
         """
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
