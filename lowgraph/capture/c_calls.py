@@ -137,6 +137,7 @@ class Watched:
         self._before = _nodes(stream)
         self._added: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
+        self._counted = False
         self._status = "none" if self._before is None else "active"
 
     @property
@@ -154,7 +155,7 @@ class Watched:
 
     def judge(self, code: int, failure: Noted, seen: Seen) -> CaptureRefused | None:
         """The refusal of what it did, None if all is well. code: that it returned."""
-        self._calls = seen.calls
+        self._calls, self._counted = seen.calls, seen.counted
         if self._before is None:
             return CaptureIncomplete(
                 f"{self._name} was given stream {self._stream:#x} in the capture window of "
@@ -198,7 +199,16 @@ class Watched:
         for kind, count in sent.items():
             if count > self._added[kind]:
                 return self._lost(f"{counted(count, _NOUN[kind])}, and {self._added[kind]}")
-        return None if self._added else self._lost("nothing that")
+        if self._added:
+            return None
+        if self._counted:
+            return CaptureIncomplete(
+                f"{self._name} sent nothing in the capture window of {self._label!r}: it would be "
+                "in no replay",
+                self._where,
+                "let it send its work at each call, or call it outside of the step",
+            )
+        return self._lost("nothing that")
 
     def _lost(self, told: str) -> CaptureIncomplete:
         return CaptureIncomplete(

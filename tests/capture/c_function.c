@@ -115,6 +115,20 @@ int fails(CUstream stream, float *y, const float *x, float decay, int n) {
     return 0;
 }
 
+int called;
+
+static void CUDA_CB count_call(void *counter) { ++*(int *)counter; }
+
+int calls_back(CUstream stream, float *y, const float *x, float decay, int n) {
+    LG_CALL(cuLaunchHostFunc, stream, count_call, &called);
+    return launch(stream, y, x, decay, n);
+}
+
+int minus_one(CUstream stream, float *y, const float *x, float decay, int n) {
+    (void)stream, (void)y, (void)x, (void)decay, (void)n;
+    return -1;
+}
+
 int slow(CUstream stream, float *y, const float *x, float decay, int n) {
     usleep(100 * 1000);
     return launch(stream, y, x, decay, n);

@@ -150,6 +150,16 @@ def test_a_fork_of_it_is_followed(two: Two) -> None:
     assert (download(two.y, two.rig.stream) == 1.75).all()
 
 
+def test_a_host_function_of_it_runs_at_each_replay(two: Two) -> None:
+    step = two.step("calls_back")
+    for _ in range(6):
+        step()
+    assert step.report().nodes_by_type == {"host": 1, "kernel": 1}
+    two.rig.sync()
+    assert ctypes.c_int.in_dll(two.library, "called").value == 6
+    ctypes.c_int.in_dll(two.library, "called").value = 0
+
+
 def test_void_functions_and_all_kinds_of_numbers(two: Two) -> None:
     quietly = two.function("quietly", "void")
     quietly(two.rig.stream, two.y, two.x, 0.5, N)
@@ -171,7 +181,7 @@ MISTAKES = {
     "ends": ("CaptureRefused", "cuStreamEndCapture was called by ends in the capture window"),
     "half_astray": ("CaptureIncomplete", "half_astray sent 2 kernels, and 1 became nodes"),
     "fills_astray": ("CaptureIncomplete", "fills_astray sent 1 fill, and 0 became nodes of the"),
-    "nothing": ("CaptureIncomplete", "nothing sent nothing that became nodes of the capture"),
+    "nothing": ("CaptureIncomplete", "nothing sent nothing in the capture window of 'step'"),
     "never_joins": ("CaptureFailed", "904"),
 }
 
@@ -194,7 +204,7 @@ UNCOUNTED = {
         False: "CaptureFailed: .*allocates broke the capture of 'step': it returned 900 .*include",
     },
     "swallows": {
-        True: r"CaptureFailed: .*swallows broke the capture of 'step': cuLaunchKernel.* answered 901",
+        True: r"CaptureFailed: .*swallows broke the capture of 'step': cuLaunchKernel.* 901",
         False: r"swallows broke the capture of 'step' \(stage 'swallows \(C\)'\); let it make no",
     },
     "ends": dict.fromkeys((True, False), "ends ended the capture of 'step'"),
@@ -230,6 +240,8 @@ def test_a_failure_outside_a_window_is_the_drivers_error(two: Two) -> None:
     with pytest.raises(DriverError, match=r"^fails\(\) failed: 1 CUDA_ERROR_INVALID_VALUE") as seen:
         fails(two.rig.stream, two.y, two.x, 0.5, N)
     assert seen.value.code == 1 and "test_c_function.py:" in str(seen.value)
+    with pytest.raises(DriverError, match=r"^minus_one\(\) failed: -1 "):
+        two.function("minus_one")(two.rig.stream, two.y, two.x, 0.5, N)
     noted = "c_function.c:" in str(seen.value)
     assert noted == (two.library.lg_failure is not None)
     two.function("launch")(two.rig.stream, two.y, two.x, 0.5, N)  # the note was cleared

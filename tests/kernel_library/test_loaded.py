@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lowgraph.driver import compiler
+from lowgraph.driver.images import describe
 from lowgraph.errors import ArgTypeError, ConfigError, KernelSourceError, ModuleLoadDuringCapture
 from lowgraph.kernels import Kernel, KernelImage, SizedKernel
 from tests.capture.micro import Micro
@@ -131,6 +132,28 @@ def test_a_cubin_for_another_architecture(rig: Rig) -> None:
         rf"\({rig.device.arch}\): 209 .*{remedy[rig.device.kind]}",
     ):
         rig.library.load(cubin)
+
+
+def ptx_of(path: Path) -> bytes:
+    """PTX that each GPU from compute capability 8.0 on can run."""
+    from cuda.bindings import nvrtc
+
+    code, program = nvrtc.nvrtcCreateProgram(path.read_bytes(), b"k.cu", 0, None, None)
+    assert not code and not nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=compute_80"])[0]
+    ptx = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
+    nvrtc.nvrtcGetPTX(program, ptx)
+    nvrtc.nvrtcDestroyProgram(program)
+    return ptx
+
+
+def test_ptx_runs_on_a_gpu_and_is_refused_on_the_host(rig: Rig) -> None:
+    ptx = ptx_of(SOURCE)
+    assert str(describe(ptx)) == "PTX for compute_80"
+    if rig.device.kind == "cuda":
+        assert run(rig, rig.library.load(ptx).kernel("leaky_sum", params=PARAMS))[4] == 5
+        return
+    with pytest.raises(KernelSourceError, match=r"PTX for compute_80, cannot be loaded on host"):
+        rig.library.load(ptx)
 
 
 @pytest.mark.host  # hand-made: only the host device is known to look at no more than this
