@@ -255,6 +255,12 @@ def test_a_code_that_it_returns_in_a_window_is_a_refusal(two: Two) -> None:
     assert ("it returned 1" in said) == (two.library.lg_failure is None)
 
 
+def test_a_code_without_a_broken_capture_is_a_refusal_too(two: Two) -> None:
+    calls = iter([two.function("launch"), two.function("minus_one"), two.function("launch")])
+    said = two.refused("launch", body=lambda s: next(calls)(s, two.y, two.x, 0.5, N))
+    assert "minus_one failed in the capture window of 'step': it returned -1" in said
+
+
 def test_scalars_that_change_are_frozen(two: Two) -> None:
     rates = iter([0.5, 0.25, 0.25])
     two.decay = lambda: next(rates)

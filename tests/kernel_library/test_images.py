@@ -45,6 +45,11 @@ def test_anything_else_is_unknown(image: bytes) -> None:
     assert describe(image).kind == "unknown"
 
 
+def test_a_fat_binary_that_is_cut_short_tells_what_it_has() -> None:
+    whole = fat_binary((2, 80, b"elf"), (2, 90, b""))
+    assert describe(whole[:-33]).archs == ("sm_80",)
+
+
 def test_a_damaged_fat_binary_ends() -> None:
     header = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 1 << 40)
     entry = struct.pack("<HHIQIIHHI", 2, 0x101, 0, 0, 0, 0, 0, 0, 90) + bytes(200)
