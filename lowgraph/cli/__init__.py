@@ -1,4 +1,4 @@
-"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, graphs, weights, checks."""
+"""`python -m lowgraph`: what is here, caches, gates, A/B, atlas, graphs, memory, weights."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lowgraph.cli import (
     host_library,
     include,
     info,
+    memory,
     show,
     verify,
 )
@@ -39,6 +40,7 @@ _COMMANDS = {
     "check": check,
     "bench": bench,
     "show": show,
+    "memory": memory,
     "audit": audit,
     "diff": diff,
 }
