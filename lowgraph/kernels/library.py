@@ -127,12 +127,20 @@ class Library:
         """
         return KernelFolder(self, Path(path), defines, include_dirs, options)
 
-    def compiled(self, file: str | Path, defines: Mapping[str, str | int] | None = None) -> bytes:
+    def compiled(
+        self,
+        file: str | Path,
+        defines: Mapping[str, str | int] | None = None,
+        *,
+        include_dirs: Sequence[str | Path] = (),
+        options: Options | None = None,
+    ) -> bytes:
         """Return a source's module image for this device, for C code that loads its own kernels.
 
-        file, defines: as for `kernel`. Nothing is loaded. Raises KernelSourceError, BuildError.
+        The arguments are those of `kernel`. Nothing is loaded. Raises KernelSourceError,
+        ConfigError, BuildError.
         """
-        settings = BuildSettings.of(self.device.kind, defines, (), None)
+        settings = BuildSettings.of(self.device.kind, defines, include_dirs, options)
         with _loaded.lock:
             return self._image(source.find(file), settings)
 
