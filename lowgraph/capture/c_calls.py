@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Any
 
 from lowgraph import driver
 from lowgraph.capture.misplaced import misplaced
-from lowgraph.driver import codes, gate
+from lowgraph.driver import codes
 from lowgraph.errors import CaptureFailed, CaptureIncomplete, CaptureRefused
 from lowgraph.memory import counted, open_window
 
@@ -98,26 +97,15 @@ class Seen:
 
 
 @contextmanager
-def observed() -> Iterator[Seen]:
+def observed(recorder: open_window.Recorder) -> Iterator[Seen]:
     """Count the calls of the block, less those that other threads make through lowgraph.
 
     In the priming pass, too: what counts is set up there, outside of any capture.
     """
-    seen, others = Seen(), Counter[str]()
-    mine, before = threading.get_ident(), gate.observer
-
-    def listen(op: str, args: tuple[Any, ...], code: int) -> None:
-        if threading.get_ident() != mine:
-            others[op] += 1
-        if before is not None:
-            before(op, args, code)
-
-    gate.observer = listen
-    try:
-        with driver.current().count_calls() as count:
-            yield seen
-    finally:
-        gate.observer = before
+    seen, before = Seen(), Counter(recorder.others)
+    with driver.current().count_calls() as count:
+        yield seen
+    others = recorder.others - before
     seen.calls, seen.counted = Counter(count.calls) - others, bool(count.counted_by)
 
 

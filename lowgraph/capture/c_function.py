@@ -96,8 +96,10 @@ class CFunction:
 
     def _enqueue(self, stream: int, values: list[Any]) -> None:
         recorder = open_window.recorder()
+        if recorder is not None and not recorder.is_mine():
+            recorder = None  # another thread's pass
         watched = None if open_window.mine() is None else Watched(self.name, stream)
-        counting = nullcontext(Seen()) if recorder is None else observed()
+        counting = nullcontext(Seen()) if recorder is None else observed(recorder)
         with noted(self._library) as failure, counting as seen:
             code = self._function(stream, *values) or 0
         if watched is not None:

@@ -7,6 +7,7 @@ import ctypes
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,18 @@ from lowgraph import driver
 from lowgraph.capture import CFunction, CopyIn, GraphStep, Input, Rebind
 from lowgraph.cli.include import flags
 from lowgraph.debug import Audit
+from lowgraph.driver import gate
 from lowgraph.driver.cupti import CallCount
-from lowgraph.errors import ArgTypeError, ConfigError, DriverError, KernelSourceError, PoolError
+from lowgraph.errors import (
+    ArgTypeError,
+    AuditFailed,
+    ConfigError,
+    DriverError,
+    KernelSourceError,
+    PoolError,
+)
 from lowgraph.kernels import Library
-from lowgraph.memory import PersistentPool, download, upload
+from lowgraph.memory import PersistentPool, download, open_window, upload
 from lowgraph.stages import stage
 from lowgraph.train.atlas import Subject, measure
 from tests.foreign.programs import c_compiler
@@ -163,7 +172,7 @@ def test_its_pointers_are_held_and_audited(two: Two) -> None:
     held = {buffer.name: buffer.role for buffer in step.graph.buffers()}  # type: ignore[union-attr]
     assert held == {"x": "unknown", "y": "unknown"}
     two.pool.give_back(two.x)
-    with pytest.raises(Exception, match=r"argument 1 .*'x'.*given back|given back"):
+    with pytest.raises(AuditFailed, match=r"argument 1.*'x'.*given back"):
         audit.require()
 
 
@@ -330,6 +339,36 @@ def test_a_thread_beside_it_is_not_blamed_on_it(two: Two) -> None:
         over.set()
         thread.join()
     assert step.report().replays == 1, two.said
+    driver.stream.destroy(other)
+
+
+def test_a_call_of_another_thread_is_no_part_of_the_pass(two: Two) -> None:
+    """It neither counts nor touches the hooks of the window that is open meanwhile."""
+    other, launch = driver.stream.create(), two.function("launch")
+    slow, entered = two.function("slow"), threading.Event()
+
+    def beside() -> None:
+        two.rig.device.make_current()
+        entered.wait(30)
+        slow(other, two.y, two.x, 0.5, 1)
+        slow(other, two.y, two.x, 0.5, 1)
+
+    thread, passes = threading.Thread(target=beside), iter(range(9))
+
+    def body(stream: int) -> None:
+        launch(stream, two.y, two.x, 0.5, N)
+        if next(passes) == 1:  # in the window
+            entered.set()
+            time.sleep(0.05)
+
+    thread.start()
+    step = two.step("launch", body=body)
+    for _ in range(2):
+        step()
+    thread.join()
+    assert step.report().replays == 1 and step.report().stages == {"launch (C)": 1}, two.said
+    assert gate.observer is None and open_window.recorder() is None
+    driver.stream.synchronize(other)
     driver.stream.destroy(other)
 
 
