@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowgraph.capture.buffers import HeldBuffer
+from lowgraph.capture.c_function import CFunction, include_dir
 from lowgraph.capture.census import Census
 from lowgraph.capture.conditional import Conditional
 from lowgraph.capture.graph import CapturedGraph, drain_dropped
@@ -20,6 +21,7 @@ from lowgraph.capture.step import GraphStep
 from lowgraph.capture.window import Window
 
 __all__ = [
+    "CFunction",
     "CapturedGraph",
     "Census",
     "Conditional",
@@ -42,5 +44,6 @@ __all__ = [
     "Table",
     "Window",
     "drain_dropped",
+    "include_dir",
     "raise_pending",
 ]

@@ -100,6 +100,16 @@ class CapturedGraph:
         return held_buffers(handles.pool, handles.owner, self._contents)
 
     @property
+    def raw_executable(self) -> int:
+        """The CUgraphExec, for code that launches it without us; PhaseError once closed.
+
+        It is destroyed by `close()`, and when a recapture has to instantiate afresh. A launch that
+        we do not make is not counted, and checks neither inputs and pins nor borrowed workspaces;
+        `close()` waits for the stream that was recorded, no other one.
+        """
+        return self._live("asked for its handles").executable
+
+    @property
     def closed(self) -> bool:
         """Whether `close()` was called."""
         return self._handles is None

@@ -12,6 +12,7 @@ one. benchmarks/journal_cost.py measures what either adds to a call.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,7 +50,7 @@ class Journal:
     """See the module. `watch()` fills it; afterwards it is a record.
 
     detail: "full" or "light". total: driver calls of the pass; `calls` has them all, or the failing
-    ones. suspects: calls of other threads.
+    ones. suspects: calls of other threads; others: how many of each function.
     """
 
     def __init__(self, detail: str = "full") -> None:
@@ -60,6 +61,7 @@ class Journal:
         self.total = 0
         self.calls: list[Call] = []
         self.suspects = Suspects()
+        self.others: Counter[str] = Counter()
         self.launches: list[LaunchRecord] = []
         self.library: list[LibraryCall] = []
         self.sizes: list[Sized] = []
@@ -151,7 +153,8 @@ class Journal:
         """The gate's observer."""
         if self._outer_calls is not None:
             self._outer_calls(op, args, code)
-        if threading.get_ident() != self._thread:
+        if not self.is_mine():
+            self.others[op] += 1
             name, where = threading.current_thread().name, open_window.requester()
             self.suspects.add(Suspect(name, op, _arguments(args), code, where, current()))
             return
@@ -176,12 +179,18 @@ class Journal:
         if threading.get_ident() == self._thread:
             self._pending = kernel, values
 
-    def library_call(self, name: str, kernels: int | None, addresses: tuple[int, ...]) -> None:
+    def library_call(
+        self,
+        name: str,
+        kernels: int | None,
+        addresses: tuple[int, ...],
+        scalars: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         """A foreign library was called; see LibraryCall."""
         if threading.get_ident() != self._thread:
             return
         where = open_window.requester()
-        self.library.append(LibraryCall(name, kernels, addresses, where, current()))
+        self.library.append(LibraryCall(name, kernels, addresses, where, current(), scalars))
         self.sized("call", f"a call of {name}", (name,))
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
@@ -196,6 +205,10 @@ class Journal:
             return
         self.refusals.append(error)
         self._refused_at.append(self.total)
+
+    def is_mine(self) -> bool:
+        """See `driver.captures.Recorder`."""
+        return threading.get_ident() == self._thread
 
     def place(self, body: int, aside: bool) -> None:
         """See `driver.captures.Recorder`."""

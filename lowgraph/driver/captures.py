@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,10 +76,16 @@ guard, so that a window, once its guard stands, sees the calls that were already
 class Recorder(Protocol):
     """What a running pass is told by the layers below it: its journal."""
 
-    def library_call(self, name: str, kernels: int | None, addresses: tuple[int, ...]) -> None:
+    def library_call(
+        self,
+        name: str,
+        kernels: int | None,
+        addresses: tuple[int, ...],
+        scalars: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         """A foreign library was called; it added `kernels` kernel nodes, None if not known.
 
-        addresses: device memory that those kernels use.
+        addresses: device memory that those kernels use. scalars: arguments by value, by name.
         """
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
@@ -90,6 +97,12 @@ class Recorder(Protocol):
 
     def refuse(self, error: CaptureRefused) -> None:
         """A request was refused; remember it, in case the body swallows the exception."""
+
+    def is_mine(self) -> bool:
+        """Whether the calling thread runs the pass: calls of others are no part of it."""
+
+    others: Counter[str]
+    """Driver calls of other threads while the pass ran, by name, as far as they passed the gate."""
 
     placed: tuple[int, bool]
     """What `place` was told last; (0, False) to begin with."""

@@ -17,6 +17,7 @@ from cuda.bindings import driver
 
 from lowgraph.driver import compat, compiler, cupti, gate
 from lowgraph.driver.cupti import CallCount
+from lowgraph.driver.images import ImageFacts
 from lowgraph.errors import ConfigError, DeviceUnavailable
 from lowgraph.hostdev import check
 
@@ -99,13 +100,24 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def compile(
-        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+        self,
+        source: Path,
+        include_dirs: Sequence[Path],
+        defines: Mapping[str, str],
+        options: Sequence[str] = (),
     ) -> bytes:
-        """Compile a .cu file into a module image for this device. Raises BuildError."""
+        """Compile a .cu file into a module image for this device. Raises BuildError.
+
+        options: more flags of the device's compiler.
+        """
 
     @abc.abstractmethod
-    def compiler_key(self, defines: Mapping[str, str]) -> str:
+    def compiler_key(self, defines: Mapping[str, str], options: Sequence[str] = ()) -> str:
         """Return what, besides the sources, decides what `compile` returns."""
+
+    @abc.abstractmethod
+    def remedy_for(self, image: ImageFacts) -> str:
+        """Return what to do about a module image that the device cannot load."""
 
     def place_key(self, source: Path) -> str:
         """Return what of a source's place, beyond its content, decides what `compile` returns."""
@@ -152,14 +164,27 @@ class CudaDevice(Device):
         return cupti.count_calls()
 
     def compile(
-        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+        self,
+        source: Path,
+        include_dirs: Sequence[Path],
+        defines: Mapping[str, str],
+        options: Sequence[str] = (),
     ) -> bytes:
         """Compile to a cubin with NVRTC."""
-        return compiler.compile_cubin(source, self.arch, include_dirs, defines)
+        return compiler.compile_cubin(source, self.arch, include_dirs, defines, options)
 
-    def compiler_key(self, defines: Mapping[str, str]) -> str:
+    def compiler_key(self, defines: Mapping[str, str], options: Sequence[str] = ()) -> str:
         """NVRTC's version, flags, headers, arch and the defines."""
-        return compiler.key(self.arch, defines)
+        return compiler.key(self.arch, defines, options)
+
+    def remedy_for(self, image: ImageFacts) -> str:
+        """Another image, for this architecture."""
+        if image.kind == "host":
+            return "that runs on the CPU only: compile the source for this GPU"
+        return (
+            f"compile the source for {self.arch} (nvcc -arch={self.arch} -cubin, or -fatbin with "
+            f"this architecture or PTX of an earlier one), or give lowgraph the .cu file"
+        )
 
 
 class HostDevice(Device):
@@ -206,14 +231,29 @@ class HostDevice(Device):
         count.calls.update((name, calls) for name, calls in made if calls)
 
     def compile(
-        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+        self,
+        source: Path,
+        include_dirs: Sequence[Path],
+        defines: Mapping[str, str],
+        options: Sequence[str] = (),
     ) -> bytes:
         """Compile to a shared object with the machine's C++ compiler."""
-        return bytes(self._build.compile(source, include_dirs, defines))
+        return bytes(self._build.compile(source, include_dirs, defines, options))
 
-    def compiler_key(self, defines: Mapping[str, str]) -> str:
+    def compiler_key(self, defines: Mapping[str, str], options: Sequence[str] = ()) -> str:
         """C++ compiler, flags, CPU, the host device's headers, and the defines."""
-        return f"{self._build.compiler_key()} {sorted(defines.items())}"
+        return (
+            f"{self._build.compiler_key()} {sorted(defines.items())} {' '.join(options)}".rstrip()
+        )
+
+    def remedy_for(self, image: ImageFacts) -> str:
+        """The source: there is nothing here that runs a GPU's code."""
+        if image.kind in ("host", "unknown"):
+            return "compile the source on this machine: python -m lowgraph compile FILE.cu -o F"
+        return (
+            "the host device runs no PTX and no GPU's machine code: give lowgraph the kernels' "
+            "source, a .cu file (Library.kernel)"
+        )
 
     def place_key(self, source: Path) -> str:
         """The path in the check build, whose findings name it: "" lets equal sources share."""

@@ -8,7 +8,7 @@ LowgraphError
 │   ├── CaptureError          codes 900 to 908: the rules of stream capture were broken
 │   └── ContextPoisoned       sticky codes (700, 719 ...): the process has lost its device
 ├── BuildError                a compiler is missing or refused, or the build cache cannot be written
-├── KernelSourceError         a kernel source is missing or declares what lowgraph cannot launch
+├── KernelSourceError         a kernel source or image is missing, or holds what cannot be launched
 ├── ArgTypeError              a launch argument does not fit the kernel's declared parameter
 ├── LibraryError              cuBLAS answered with an error; says who holds the device's memory
 ├── GraphBudgetExceeded       a cache of graphs has no room for even one graph of this key

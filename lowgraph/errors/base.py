@@ -30,7 +30,7 @@ class BuildError(LowgraphError):
 
 
 class KernelSourceError(LowgraphError):
-    """A kernel source file is missing, or a declaration in it cannot be read."""
+    """A kernel source or module image is missing or unfit, or a declaration cannot be read."""
 
 
 class PoolError(LowgraphError):
