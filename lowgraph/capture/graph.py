@@ -96,6 +96,16 @@ class CapturedGraph:
         return held_buffers(handles.pool, handles.owner, self._contents)
 
     @property
+    def raw_graph(self) -> int:
+        """The CUgraph with what was recorded last; see `lowgraph.interop.raw_graph`."""
+        return self._live("asked for its handles").contents
+
+    @property
+    def raw_executable(self) -> int:
+        """The CUgraphExec. PhaseError once closed."""
+        return self._live("asked for its handles").executable
+
+    @property
     def closed(self) -> bool:
         """Whether `close()` was called."""
         return self._handles is None

@@ -17,6 +17,7 @@ from lowgraph.capture.report import StepReport
 from lowgraph.capture.scalars import same_launches
 from lowgraph.capture.shape_set import PassWarnings
 from lowgraph.capture.window import Recording, Window
+from lowgraph.driver.foreign_stream import StreamLike, stream_handle
 from lowgraph.errors import (
     CaptureInProgress,
     CaptureRefused,
@@ -38,7 +39,7 @@ class StepPasses:
     def __init__(
         self,
         body: Body,
-        stream: int,
+        stream: StreamLike,
         pool: PersistentPool,
         library: Library | None,
         mode: str,
@@ -48,16 +49,18 @@ class StepPasses:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.body = body
-        self.stream = stream
+        self.stream = stream_handle(stream)
+        self.stream_object: object = stream  # kept: its handle is in use
         self.pool = pool
         self.library = library
         self.mode = mode
         self.counts = counts
         self.pins = pins
         self.detail = journal
+        self.window: type[Window] = Window  # what a pass is recorded in
         self.body_runs = False
         self.body_began = False  # in the latest pass
-        self.beside = Beside(counts.label, stream, pool)
+        self.beside = Beside(counts.label, self.stream, pool)
         self._warnings = PassWarnings(counts, say)
         self._kept = PrimedPass(pool, journal)
         # A step that is dropped between priming and recording would keep its slices for good.
@@ -132,10 +135,11 @@ class StepPasses:
         Raises CaptureRefused, and what the body raises. An exception that leaves the block discards
         the recording.
         """
-        self._drain()
+        if self.window.begins:
+            self._drain()
         self.pins.before_window()
         primed, journal = self._kept.primed, self._kept.journal
-        window = Window(
+        window = self.window(
             self.stream,
             pool=self.pool,
             label=self.label,
@@ -150,6 +154,7 @@ class StepPasses:
                 self._run_body()
             assert window.recording is not None, "a window that raised nothing has a recording"
             recording = window.recording
+            recording.owner.stream = self.stream_object
             contents = Contents(recording.graph, recording.journal, recording.bodies)
             self.pins.judge(contents)
             self._warnings.tell(self.pins.warnings(contents))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowgraph.driver import Device, captures, module
+from lowgraph.driver import Device, captures, forked, module
 from lowgraph.driver.callers import requester
 from lowgraph.errors import KernelSourceError, ModuleLoadDuringCapture
 from lowgraph.hostdev.cachedir import cache_dir, make_private
@@ -37,7 +37,7 @@ class _Loaded:
     """Modules of this process, by context, source and defines; shared by all libraries."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = forked.rlock()
         self.modules: dict[tuple[int, Path, Defines], int] = {}
         self.sealed: str | None = None
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from lowgraph.errors import WorkspaceInUse
 from lowgraph.memory.exclusive import Exclusive
 from lowgraph.memory.ledger import Held
-from lowgraph.memory.pass_pool import PassPool
+from lowgraph.memory.loans import LendingPool
 from lowgraph.memory.slices import Slice
 
 __all__ = ["BorrowingPool"]
 
 
-class BorrowingPool(PassPool):
+class BorrowingPool(LendingPool):
     """See the module. Who borrows is who holds the block in the ledger: there is no second list."""
 
     def make_exclusive(self, piece: Slice) -> Exclusive:
