@@ -96,13 +96,13 @@ class CapturedGraph:
         return held_buffers(handles.pool, handles.owner, self._contents)
 
     @property
-    def raw_graph(self) -> int:
-        """The CUgraph with what was recorded last; see `lowgraph.interop.raw_graph`."""
-        return self._live("asked for its handles").contents
-
-    @property
     def raw_executable(self) -> int:
-        """The CUgraphExec. PhaseError once closed."""
+        """The CUgraphExec, for code that launches it without us; PhaseError once closed.
+
+        It is destroyed by `close()`, and when a recapture has to instantiate afresh. A launch that
+        we do not make is not counted, and checks neither inputs and pins nor borrowed workspaces;
+        `close()` waits for the stream that was recorded, no other one.
+        """
         return self._live("asked for its handles").executable
 
     @property
@@ -144,6 +144,14 @@ class CapturedGraph:
         self._live("released").retire()
 
     # ---- nodes ----
+
+    @property
+    def raw_graph(self) -> int:
+        """The CUgraph that was recorded last, which no later setting of nodes changes.
+
+        It is destroyed by `close()` and behind an update. PhaseError once closed.
+        """
+        return self._live("asked for its handles").contents
 
     @property
     def contents(self) -> Contents:
