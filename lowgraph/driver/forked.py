@@ -62,8 +62,7 @@ def check() -> None:
 
 def _in_child() -> None:
     global _parent
-    if not _parent:  # a fork of a fork has the same parent with a device
-        _parent = _pid
+    _parent = _pid  # in a fork of a fork too: of the process that has the device
     poison.shut.add(_SHUT)
     for each in list(_locks):
         each._at_fork_reinit()  # as the standard library does with its own

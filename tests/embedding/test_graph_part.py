@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from lowgraph import driver
+from lowgraph.capture import drain_dropped
+from lowgraph.capture.handles import dropped
 from lowgraph.errors import (
     CaptureAllocationError,
     CaptureError,
@@ -46,6 +48,30 @@ def test_our_launches_are_nodes_of_their_graph(small: Small, mode: str) -> None:
     assert small.value() == 2, "recorded, not run"
     small.launch(graphs[0], times=3)
     assert small.value() == 2 + 3 * 8
+
+
+def test_kernels_are_loaded_before_their_capture_and_nothing_in_it(small: Small) -> None:
+    part = small.part()
+    with small.rig.device.count_calls() as primed:
+        part.prime(small.stream)
+    assert primed.calls["cuFuncLoad"] >= 1
+    with small.their_capture(), small.rig.device.count_calls() as recorded:
+        part.record(small.stream)
+    assert "cuFuncLoad" not in recorded.calls
+
+
+def test_what_was_dropped_before_is_not_waited_for_in_their_capture(small: Small) -> None:
+    part = small.part()
+    part.prime(small.stream)
+    step = small.ready()
+    small._made.remove(step)
+    del step
+    gc.collect()
+    assert len(dropped) == 1
+    with small.their_capture("global"):
+        part.record(small.stream)
+    assert len(dropped) == 1
+    assert drain_dropped() == 1
 
 
 def test_the_part_keeps_the_pools_memory_until_it_is_closed(small: Small) -> None:
@@ -151,8 +177,9 @@ def test_what_would_break_their_capture_is_refused_and_it_lives(small: Small, wr
     before = small.pool.stats()
     with small.their_capture() as graphs:
         theirs(small)
-        with pytest.raises(kind, match=told) as caught:
+        with small.rig.device.count_calls() as count, pytest.raises(kind, match=told) as caught:
             part.record(small.stream)
+        assert "cuGraphDestroy" not in count.calls, "it is theirs"
         theirs(small)
     assert caught.value.where is not None and "embedding" in caught.value.where
     assert part.retained_bytes == 0 and small.pool.stats().live == before.live
