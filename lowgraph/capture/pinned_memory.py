@@ -97,7 +97,7 @@ def describe(memory: Any, name: str) -> Place:
 def keeper_of(memory: Any, place: Place, name: str) -> Slice | ForeignMemory:
     """What to keep alive so that the memory stays where it was found: a slice or ForeignMemory.
 
-    An array may be given other memory meanwhile, so its capsule is kept, which cannot.
+    An array may be given other memory meanwhile, so not that is kept but its capsule and storage.
     """
     if isinstance(memory, Slice | ForeignMemory):
         return memory
@@ -105,7 +105,7 @@ def keeper_of(memory: Any, place: Place, name: str) -> Slice | ForeignMemory:
         owner = getattr(memory, "owner", memory)
         name = getattr(memory, "name", name)
     else:
-        owner = _of_dlpack(memory, name)[1] if _is_dlpack(memory) else memory
+        owner = _holder_of(memory, name) if _is_dlpack(memory) else memory
     nbytes, generation = place.nbytes, place.generation
     return ForeignMemory(place.address, nbytes, owner, place.shape, place.dtype, generation, name)
 
@@ -113,6 +113,13 @@ def keeper_of(memory: Any, place: Place, name: str) -> Slice | ForeignMemory:
 def _is_dlpack(memory: Any) -> bool:
     # A NumPy array is the host's on every device; other libraries say what theirs is.
     return hasattr(memory, "__dlpack__") and not isinstance(memory, np.ndarray)
+
+
+def _holder_of(array: Any, name: str) -> object:
+    capsule = _of_dlpack(array, name)[1]
+    # PyTorch's capsule holds the tensor, in which `tensor.data = other` replaces the storage.
+    storage = getattr(array, "untyped_storage", None)
+    return capsule if storage is None else (capsule, storage())
 
 
 def _of_dlpack(memory: Any, name: str) -> tuple[Place, object]:
