@@ -1,4 +1,4 @@
-"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, graphs, weights, checks."""
+"""`python -m lowgraph`: what is here, caches, gates, A/B, atlas, graphs, memory, weights."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from lowgraph.cli import (
     export,
     host_library,
     info,
+    memory,
     show,
     verify,
 )
@@ -37,6 +38,7 @@ _COMMANDS = {
     "check": check,
     "bench": bench,
     "show": show,
+    "memory": memory,
     "audit": audit,
     "diff": diff,
 }

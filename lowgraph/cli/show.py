@@ -18,7 +18,6 @@ __all__ = ["SUMMARY", "add_arguments", "run"]
 
 SUMMARY = "show a captured graph, from its file or of a model's training step"
 
-_WARM_STEPS = 2  # the first primes, the second records
 _OF_A_STEP = ("device", "model", "preset", "precision", "data", "seed", "batch")
 
 
@@ -77,21 +76,7 @@ def _write(path: Path, text: str) -> None:
 def _recorded(config: TrainConfig) -> Form:
     """The graph of a model's training step, behind two steps. Raises LowgraphError."""
     from lowgraph import debug
-    from lowgraph.driver import open_device
-    from lowgraph.train.datasets import early_plan, plan_for, read_data
-    from lowgraph.train.parts import Parts
-    from lowgraph.train.plan import model_of
+    from lowgraph.train.recorded import recorded_parts
 
-    data = read_data(model_of(config), config.data)
-    early_plan(config, data)
-    device = open_device(config.device)
-    plan, data = plan_for(config, device.kind, data)
-    print(f"device: {device.spec}, {device.title} ({device.arch})", flush=True)
-    print(f"model: {plan.model} {plan.preset}", flush=True)
-    parts = Parts(device, plan, data, graph=True, ring_slots=_WARM_STEPS)
-    try:
-        for _ in range(_WARM_STEPS):
-            parts.advance()
-        return debug.read(parts.graph_step)
-    finally:
-        parts.close()
+    with recorded_parts(config, lambda text: print(text, flush=True)) as recorded:
+        return debug.read(recorded.parts.graph_step)

@@ -64,7 +64,7 @@ def test_an_array_holds_the_memory_of_a_slice_that_was_given_back(small: Small) 
     assert small.pool.take("again", N).address == address
 
 
-@pytest.mark.parametrize("call", ["take", "close", "trim", "holdings", "stats"])
+@pytest.mark.parametrize("call", ["take", "close", "trim", "holdings", "stats", "layout"])
 def test_each_look_at_the_pool_sees_an_array_gone(rig: Any, call: str) -> None:
     pool = PersistentPool(rig.device)
     piece = pool.take("piece", N)
@@ -72,7 +72,7 @@ def test_each_look_at_the_pool_sees_an_array_gone(rig: Any, call: str) -> None:
     pool.give_back(piece)
     del array
     acts = {"take": lambda: pool.take("x", N), "holdings": pool.holdings, "stats": pool.stats,
-            "close": pool.close, "trim": pool.trim}  # fmt: skip
+            "close": pool.close, "trim": pool.trim, "layout": pool.layout}  # fmt: skip
     answer = acts[call]()
     if call == "take":
         assert answer.generation == 2
@@ -80,6 +80,8 @@ def test_each_look_at_the_pool_sees_an_array_gone(rig: Any, call: str) -> None:
         assert answer == 4096
     elif call == "holdings":
         assert answer == ()
+    elif call == "layout":
+        assert [place.state for place in answer] == ["free"]
     pool.close()
 
 
