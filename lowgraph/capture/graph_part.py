@@ -9,7 +9,8 @@
 
 Their graph holds bare addresses of our pool and functions of our modules: until `close` the part
 keeps that memory. It cannot see their launches: nothing is checked before one, which is why a part
-has no pins, and it is theirs to say when the last one is done.
+has no pins, and it is theirs to say when the last one is done. So a part that is dropped unclosed
+keeps its memory: their graph may run still.
 """
 
 from __future__ import annotations

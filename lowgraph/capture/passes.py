@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lowgraph import stages
+from lowgraph import driver, stages
 from lowgraph.capture.beside import Beside
 from lowgraph.capture.handles import PrimedPass, drain_dropped
 from lowgraph.capture.interrupts import shielded
@@ -83,6 +83,7 @@ class StepPasses:
     def prime(self) -> None:
         """One real step, unrecorded; the slices that it takes are kept for the next window."""
         self.body_began = False
+        self._refuse_context()
         with shielded() as shield:
             self._drain()
             self.drop_primed()
@@ -105,6 +106,7 @@ class StepPasses:
 
         Nothing is counted while another thread has the lock: the hooks are the process's.
         """
+        self._refuse_context()
         self.pins.before_pass()
         if self.counts.launches_known or not open_window.LOCK.attempt():
             with self.pool.eager_pass(self.label):
@@ -135,6 +137,7 @@ class StepPasses:
         Raises CaptureRefused, and what the body raises. An exception that leaves the block discards
         the recording.
         """
+        self._refuse_context()
         if self.window.begins:
             self._drain()
         self.pins.before_window()
@@ -176,6 +179,10 @@ class StepPasses:
         """Add a note to the report, once."""
         if text not in self.counts.notes:
             self.counts.notes.append(text)
+
+    def _refuse_context(self) -> None:
+        """Raise WrongContext before the body does part of its work in another context."""
+        driver.context.require(f"a pass of {self.label!r}")
 
     def _drain(self) -> None:
         """Give back what the collector found; what goes wrong there is not this step's failure."""

@@ -37,6 +37,6 @@ def require(call: str) -> None:
     if not code and int(current) not in (0, _handle):
         raise WrongContext(
             f"{requester()}: {call} in a thread whose context is {int(current):#x}, not that of "
-            f"{_spec} ({_handle:#x}): what it makes would belong to the other one. Pop that "
+            f"{_spec} ({_handle:#x}): what is made there belongs to the other one. Pop that "
             "context first (cuCtxPopCurrent), or call device.make_current()"
         )

@@ -65,6 +65,37 @@ def test_nothing_is_made_in_another_context(small: Small, what: str) -> None:
         driver.graph.destroy(driver.stream.end_capture(small.stream))
 
 
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_a_pass_in_another_context_is_refused_before_its_body(small: Small, calls: int) -> None:
+    ran: list[int] = []
+
+    def body(stream: int) -> None:
+        ran.append(stream)
+        small.body(stream)
+
+    step = small.step(body, graph=calls != 2)  # cold, primed, and without a graph
+    for _ in range(min(calls, 1)):
+        step()
+    passes = len(ran)
+    with another_context(small.rig.device):
+        for _ in range(2):
+            with pytest.raises(WrongContext, match=r"test_contexts.py:\d+: a pass of 'step' in a"):
+                step()
+    assert len(ran) == passes
+    for _ in range(3):
+        step()
+    assert step.report().refusals == 0 and small.value() == 2 * (min(calls, 1) + 3)
+
+
+def test_a_part_in_another_context_is_refused(small: Small) -> None:
+    part = small.part()
+    with (
+        another_context(small.rig.device),
+        pytest.raises(WrongContext, match="a pass of 'part' in a"),
+    ):
+        part.prime(small.stream)
+
+
 def test_a_step_is_as_it_was_behind_another_context(small: Small) -> None:
     step = small.ready()
     with another_context(small.rig.device):
@@ -126,3 +157,17 @@ def test_two_threads_each_with_a_step(device: Any) -> None:
         np.testing.assert_array_equal(worker.result, np.full(N, 50 * 4 * worker.number, np.float32))
     first, second = ({*range(a, a + n, 256)} for a, n in (w.blocks[0] for w in workers))
     assert not first & second, "two pools, two memories"
+
+
+def test_the_context_is_not_asked_for_where_no_call_may_be_made(device: Any) -> None:
+    """In the driver's own thread, which runs a host function, the look could hang."""
+    asked = []
+    for shut in (set(), {-99}):
+        driver.poison.shut.update(shut)
+        try:
+            with device.count_calls() as count:
+                driver.context.require("anything")
+        finally:
+            driver.poison.shut.difference_update(shut)
+        asked.append("cuCtxGetCurrent" in count.calls)
+    assert asked == [True, False]

@@ -12,13 +12,16 @@ from tests.support.process import output_of
 pytestmark = pytest.mark.host
 
 SETUP = """
-import multiprocessing, os, sys, threading
+import multiprocessing, os, sys, threading, warnings
 import numpy as np
 from pathlib import Path
 from lowgraph import GraphStep, Library, PersistentPool, open_device
 from lowgraph.driver import captures, current, event, forked, stream as streams
 from lowgraph.errors import ForkedProcess
 from lowgraph.memory import download, fill_zero
+
+# Python 3.12 warns of forks beside threads; what becomes of them is what is tested here.
+warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
 
 def child_of(act):
     # Runs `act` in a forked child; returns its exit code, -9 if it had to be killed.
