@@ -7,6 +7,7 @@ from lowgraph.capture.c_function import CFunction, include_dir
 from lowgraph.capture.census import Census
 from lowgraph.capture.conditional import Conditional
 from lowgraph.capture.graph import CapturedGraph, drain_dropped
+from lowgraph.capture.graph_part import GraphPart
 from lowgraph.capture.host_calls import HostCall, raise_pending
 from lowgraph.capture.journal import Journal
 from lowgraph.capture.node_params import NodeRecord
@@ -27,6 +28,7 @@ __all__ = [
     "Conditional",
     "CopyIn",
     "ForeignMemory",
+    "GraphPart",
     "GraphStep",
     "HeldBuffer",
     "HostCall",

@@ -150,6 +150,14 @@ class CapturedGraph:
     # ---- nodes ----
 
     @property
+    def raw_graph(self) -> int:
+        """The CUgraph that was recorded last, which no later setting of nodes changes.
+
+        It is destroyed by `close()` and behind an update. PhaseError once closed.
+        """
+        return self._live("asked for its handles").contents
+
+    @property
     def contents(self) -> Contents:
         """Our own record of what the executable holds."""
         return self._contents

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lowgraph import stages
+from lowgraph import driver, stages
 from lowgraph.capture.beside import Beside
 from lowgraph.capture.handles import PrimedPass, drain_dropped
 from lowgraph.capture.interrupts import shielded
@@ -17,6 +17,7 @@ from lowgraph.capture.report import StepReport
 from lowgraph.capture.scalars import same_launches
 from lowgraph.capture.shape_set import PassWarnings
 from lowgraph.capture.window import Recording, Window
+from lowgraph.driver.foreign_stream import StreamLike, stream_handle
 from lowgraph.errors import (
     CaptureInProgress,
     CaptureRefused,
@@ -38,7 +39,7 @@ class StepPasses:
     def __init__(
         self,
         body: Body,
-        stream: int,
+        stream: StreamLike,
         pool: PersistentPool,
         library: Library | None,
         mode: str,
@@ -48,16 +49,18 @@ class StepPasses:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.body = body
-        self.stream = stream
+        self.stream = stream_handle(stream)
+        self.stream_object: object = stream  # kept: its handle is in use
         self.pool = pool
         self.library = library
         self.mode = mode
         self.counts = counts
         self.pins = pins
         self.detail = journal
+        self.window: type[Window] = Window  # what a pass is recorded in
         self.body_runs = False
         self.body_began = False  # in the latest pass
-        self.beside = Beside(counts.label, stream, pool)
+        self.beside = Beside(counts.label, self.stream, pool)
         self._warnings = PassWarnings(counts, say)
         self._kept = PrimedPass(pool, journal)
         # A step that is dropped between priming and recording would keep its slices for good.
@@ -80,6 +83,7 @@ class StepPasses:
     def prime(self) -> None:
         """One real step, unrecorded; the slices that it takes are kept for the next window."""
         self.body_began = False
+        self._refuse_context()
         with shielded() as shield:
             self._drain()
             self.drop_primed()
@@ -102,6 +106,7 @@ class StepPasses:
 
         Nothing is counted while another thread has the lock: the hooks are the process's.
         """
+        self._refuse_context()
         self.pins.before_pass()
         if self.counts.launches_known or not open_window.LOCK.attempt():
             with self.pool.eager_pass(self.label):
@@ -132,10 +137,12 @@ class StepPasses:
         Raises CaptureRefused, and what the body raises. An exception that leaves the block discards
         the recording.
         """
-        self._drain()
+        self._refuse_context()
+        if self.window.begins:
+            self._drain()
         self.pins.before_window()
         primed, journal = self._kept.primed, self._kept.journal
-        window = Window(
+        window = self.window(
             self.stream,
             pool=self.pool,
             label=self.label,
@@ -150,6 +157,7 @@ class StepPasses:
                 self._run_body()
             assert window.recording is not None, "a window that raised nothing has a recording"
             recording = window.recording
+            recording.owner.stream = self.stream_object
             contents = Contents(recording.graph, recording.journal, recording.bodies)
             self.pins.judge(contents)
             self._warnings.tell(self.pins.warnings(contents))
@@ -171,6 +179,10 @@ class StepPasses:
         """Add a note to the report, once."""
         if text not in self.counts.notes:
             self.counts.notes.append(text)
+
+    def _refuse_context(self) -> None:
+        """Raise WrongContext before the body does part of its work in another context."""
+        driver.context.require(f"a pass of {self.label!r}")
 
     def _drain(self) -> None:
         """Give back what the collector found; what goes wrong there is not this step's failure."""

@@ -20,6 +20,7 @@ class Owner:
         self.label = label
         self.adopted = False  # by a CapturedGraph, which gives back what it holds
         self.undo: list[Callable[[], None]] = []
+        self.stream: object = None  # what the stream's handle is of, which launches are waited on
 
     def let_go(self) -> None:
         """Let go of what the pool does not know: the graph's host calls. Idempotent.

@@ -43,6 +43,9 @@ class Window:
     journal: "full" or "light", see Journal.
     """
 
+    begins = True
+    """Whether it begins its capture: until then calls may be made that would break one."""
+
     def __init__(
         self,
         stream: int,
@@ -88,9 +91,7 @@ class Window:
         self._shield.up()
         try:
             self._refuse_second()
-            self._refuse_blocking()
-            if self._library is not None:
-                self._library.make_resident()
+            self._make_ready()
             self._open()
         except BaseException as error:
             refusal = self._leave(error) or error
@@ -99,6 +100,11 @@ class Window:
                 raise
             raise refusal from error
         return self
+
+    def _make_ready(self) -> None:
+        self._refuse_blocking()
+        if self._library is not None:
+            self._library.make_resident()
 
     def _refuse_second(self) -> None:
         other = open_window.mine()
@@ -147,9 +153,12 @@ class Window:
         self._undo.append("guard")
         gate.guard = self._guard
         self._guard.let_others_finish()
-        driver.stream.begin_capture(self.stream, self.mode)
+        self._begin_capture()
         self._undo.append("capture")
         self._guard.armed = True
+
+    def _begin_capture(self) -> None:
+        driver.stream.begin_capture(self.stream, self.mode)
 
     # ---- out ----
 
@@ -178,7 +187,7 @@ class Window:
         recording, self.recording = self.recording, None
         if recording is not None and not recording.owner.adopted:
             self._pool.release(recording.owner)
-            _destroy(recording.graph)
+            self._destroy(recording.graph)
             recording.owner.let_go()
 
     def _lower_shield(self) -> None:
@@ -196,7 +205,7 @@ class Window:
             if step == "guard":
                 gate.guard = self._outer_guard
             elif step == "capture":
-                graph, end_error = self._end_capture(error is None)
+                graph, end_error = self._close_capture(error is None)
             elif step == "journal":
                 Journal.stop(self._listening)
             elif step == "seal" and self._library is not None:
@@ -209,11 +218,15 @@ class Window:
                 return self._settle(graph, end_error, error)
         return None if error is None else as_refusal(self.label, error)
 
-    def _end_capture(self, complete: bool) -> tuple[int, DriverError | None]:
+    def _close_capture(self, complete: bool) -> tuple[int, DriverError | None]:
         if self._guard is not None:
             self._guard.armed = False
             if complete:  # else what left the body comes first
                 self._guard.check_forks()
+        return self._end_capture()
+
+    def _end_capture(self) -> tuple[int, DriverError | None]:
+        """The graph, 0 where there is none, and what the driver said then."""
         try:
             return driver.stream.end_capture(self.stream), None
         except DriverError as error:
@@ -232,7 +245,7 @@ class Window:
     ) -> BaseException | None:
         """Judge the graph; keep memory and recording, or give memory back and drop the graph."""
         try:
-            census = census_of.take_census(graph, self._body_graphs()) if graph else None
+            census = self._take_census(graph) if graph else None
             refusal = verdict(
                 Evidence(
                     self.label, self._began_at, self.journal, self._primed_journal, self._forked()
@@ -248,6 +261,9 @@ class Window:
         if refusal is not None:
             self._drop(graph)
         return refusal
+
+    def _take_census(self, graph: int) -> Census:
+        return census_of.take_census(graph, self._body_graphs())
 
     def _body_graphs(self) -> tuple[int, ...]:
         return tuple(body.graph for body in self._bodies if body.graph)  # 0: it was refused
@@ -278,11 +294,10 @@ class Window:
         if self._pool.in_window:
             self._pool.abort_window()
         if graph:
-            _destroy(graph)
+            self._destroy(graph)
         self._owner.let_go()
 
-
-def _destroy(graph: int) -> None:
-    # What is being raised meanwhile says more than a graph that cannot be destroyed.
-    with contextlib.suppress(DriverError):
-        driver.graph.destroy(graph)
+    def _destroy(self, graph: int) -> None:
+        # What is being raised meanwhile says more than a graph that cannot be destroyed.
+        with contextlib.suppress(DriverError):
+            driver.graph.destroy(graph)

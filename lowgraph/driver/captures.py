@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
+from lowgraph.driver import forked
 from lowgraph.driver.callers import requester
 from lowgraph.errors import CaptureInProgress, CaptureRefused
 from lowgraph.stages import current
@@ -267,13 +268,14 @@ class CaptureLock:
 
     def __init__(self, patience: float = 30.0) -> None:
         self.patience = patience
-        self._lock = threading.RLock()
+        self._lock = forked.rlock()
 
     def acquire(self, what: str = "a call that takes or gives memory or handles") -> None:
         """Take the lock. Raises CaptureInProgress when one window outlasts the patience.
 
         A priming pass or a destroy holds it too, but ends by itself: those are waited out.
         """
+        forked.check()
         if self._lock.acquire(blocking=False):
             return
         while True:
@@ -285,7 +287,8 @@ class CaptureLock:
 
     def attempt(self, seconds: float = 0.0) -> bool:
         """Take the lock if it can be had within so many seconds; returns whether it was."""
-        return self._lock.acquire(timeout=seconds)
+        forked.check()
+        return bool(self._lock.acquire(timeout=seconds))
 
     def release(self) -> None:
         """Give the lock back."""

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from cuda.bindings import driver
 
-from lowgraph.driver import compat, compiler, cupti, gate
+from lowgraph.driver import compat, compiler, cupti, event, gate
+from lowgraph.driver import stream as streams
 from lowgraph.driver.cupti import CallCount
 from lowgraph.driver.images import ImageFacts
 from lowgraph.errors import ConfigError, DeviceUnavailable
@@ -24,6 +25,9 @@ from lowgraph.hostdev import check
 _ATTRIBUTE = driver.CUdevice_attribute
 _OLDEST_DRIVER = 12040
 _OLDEST_CAPABILITY = (8, 0)
+# DLDeviceType of dlpack.h; memory of the last two is the host's and the device's.
+_DLPACK_CPU, _DLPACK_CUDA, _DLPACK_SHARED = 1, 2, (3, 13)
+_NO_ORDER = -1  # a DLPack consumer's stream
 _STATES = {"gone": 0, "free": 1, "live": 2}
 
 
@@ -42,6 +46,8 @@ class Device(abc.ABC):
     context: the primary context's handle.
     blas_backend: "cublas" or "kernel".
     kind: "host" or "cuda", which has its own default size of a model.
+    dlpack_device: (type, id) that its memory has in DLPack: the CPU's on the host device, whose
+        memory the host addresses as its own.
     resting_blocks: how many given-back blocks a pool is to keep unused, so that the device can tell
         a late use of them.
     """
@@ -50,6 +56,7 @@ class Device(abc.ABC):
     arch: str
     blas_backend: str
     kind: str
+    dlpack_device: tuple[int, int]
     resting_blocks: int = 0
 
     def __init__(self, ordinal: int) -> None:
@@ -93,6 +100,18 @@ class Device(abc.ABC):
     @abc.abstractmethod
     def host_view(self, address: int, nbytes: int) -> memoryview | None:
         """Return device memory as the host sees it, None where it cannot. Synchronise first."""
+
+    @abc.abstractmethod
+    def reads(self, place: tuple[int, int]) -> bool:
+        """Return whether kernels can use memory of a DLPack device, (type, id)."""
+
+    @abc.abstractmethod
+    def hand_over(self, stream: int, consumer: int | None) -> None:
+        """Order a DLPack consumer behind the work of `stream`.
+
+        consumer: its stream as DLPack writes it: None for the default, -1 for no order.
+        Raises BufferError for a stream that DLPack has not for the device.
+        """
 
     @abc.abstractmethod
     def count_calls(self) -> AbstractContextManager[CallCount]:
@@ -140,6 +159,7 @@ class CudaDevice(Device):
     def __init__(self, ordinal: int) -> None:
         super().__init__(ordinal)
         self.spec = f"cuda:{ordinal}"
+        self.dlpack_device = (_DLPACK_CUDA, ordinal)
         major, minor = self.compute_capability
         self.arch = f"sm_{major}{minor}"
         if self.compute_capability < _OLDEST_CAPABILITY:
@@ -158,6 +178,15 @@ class CudaDevice(Device):
     def host_view(self, address: int, nbytes: int) -> memoryview | None:
         """None: the host cannot read device memory."""
         return None
+
+    def reads(self, place: tuple[int, int]) -> bool:
+        """Its own memory, and what the driver pinned or manages."""
+        return place == self.dlpack_device or place[0] in _DLPACK_SHARED
+
+    def hand_over(self, stream: int, consumer: int | None) -> None:
+        """The consumer's stream waits."""
+        if consumer != _NO_ORDER:
+            event.order(stream, streams.LEGACY if consumer is None else consumer)
 
     def count_calls(self) -> AbstractContextManager[CallCount]:
         """Count with CUPTI, where it can be had."""
@@ -193,6 +222,7 @@ class HostDevice(Device):
     spec = "host"
     blas_backend = "kernel"
     kind = "host"
+    dlpack_device = (_DLPACK_CPU, 0)
 
     def __init__(self) -> None:
         from lowgraph import hostdev
@@ -220,6 +250,17 @@ class HostDevice(Device):
         """Device memory itself, writable."""
         self._control.mark_written(address, nbytes)
         return memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B")
+
+    def reads(self, place: tuple[int, int]) -> bool:
+        """The process's memory, as which its own is shared too, and what the driver pinned."""
+        return place[0] in (_DLPACK_CPU, *_DLPACK_SHARED) or place == (_DLPACK_CUDA, 0)
+
+    def hand_over(self, stream: int, consumer: int | None) -> None:
+        """The consumer is the CPU, which has no stream: the host waits."""
+        if consumer not in (None, _NO_ORDER):
+            raise BufferError(f"DLPack has no streams on the CPU; asked to order {consumer}")
+        if consumer is None:
+            streams.synchronize(stream)
 
     @contextmanager
     def count_calls(self) -> Iterator[CallCount]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuda.bindings import driver
 
-from lowgraph.driver import gate
+from lowgraph.driver import context, gate
 
 _MAX_DYNAMIC_SHARED = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _LOADED = driver.CUfunctionLoadingState.CU_FUNCTION_LOADING_STATE_LOADED
@@ -17,6 +17,7 @@ def load_data(image: bytes) -> int:
     With lazy loading the driver may read the image later: the driver copies it, so the caller need
     not keep it.
     """
+    context.require("cuModuleLoadData")
     return int(gate.call(driver.cuModuleLoadData, image, nbytes=len(image)))
 
 

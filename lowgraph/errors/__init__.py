@@ -3,6 +3,8 @@
 LowgraphError
 ├── ConfigError               bad input of the user (command lines exit with code 2)
 ├── DeviceUnavailable         the device asked for cannot be had in this process
+├── ForkedProcess             the process was forked from one that had opened a device
+├── WrongContext              another CUDA context than the device's is current
 ├── DriverError               a driver call answered with an error code
 │   ├── OutOfMemory           code 2, and only then
 │   ├── CaptureError          codes 900 to 908: the rules of stream capture were broken
@@ -51,6 +53,7 @@ from lowgraph.errors.base import (
     DeviceUnavailable,
     DriverError,
     ExecUpdateRejected,
+    ForkedProcess,
     GateFailed,
     GraphBudgetExceeded,
     InputMoved,
@@ -61,6 +64,7 @@ from lowgraph.errors.base import (
     PhaseError,
     PoolError,
     WorkspaceInUse,
+    WrongContext,
 )
 from lowgraph.errors.capture import (
     BlockingCaptureStream,
@@ -100,6 +104,7 @@ __all__ = [
     "DriverError",
     "EmptyCapture",
     "ExecUpdateRejected",
+    "ForkedProcess",
     "FrozenScalar",
     "GateFailed",
     "GraphBudgetExceeded",
@@ -118,4 +123,5 @@ __all__ = [
     "SyncDuringCapture",
     "UnjoinedFork",
     "WorkspaceInUse",
+    "WrongContext",
 ]

@@ -17,6 +17,14 @@ class DeviceUnavailable(LowgraphError):
     """The device asked for is not there, or this process already has another one."""
 
 
+class ForkedProcess(LowgraphError):
+    """This process was forked from one that had opened a device: it cannot use CUDA."""
+
+
+class WrongContext(LowgraphError):
+    """The calling thread has another CUDA context current than the device's own."""
+
+
 class BuildError(LowgraphError):
     """Compiling or caching a build failed; `log` holds the compiler's output, if there was any."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowgraph.driver import Device, captures, images, module
+from lowgraph.driver import Device, captures, forked, images, module
 from lowgraph.driver.callers import requester
 from lowgraph.errors import DriverError, KernelSourceError, ModuleLoadDuringCapture
 from lowgraph.hostdev.cachedir import cache_dir, make_private
@@ -42,7 +42,7 @@ class _Loaded:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = forked.rlock()
         self.modules: dict[tuple[int, Path, BuildSettings], int] = {}
         self.images: dict[tuple[int, bytes], KernelImage] = {}
         self.sealed: str | None = None

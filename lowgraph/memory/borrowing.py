@@ -8,7 +8,7 @@ from lowgraph.errors import WorkspaceInUse
 from lowgraph.memory.exclusive import Exclusive
 from lowgraph.memory.free_list import Block
 from lowgraph.memory.ledger import Held
-from lowgraph.memory.pass_pool import PassPool
+from lowgraph.memory.loans import LendingPool
 from lowgraph.memory.slices import Slice
 
 __all__ = ["BorrowingPool", "Placed"]
@@ -28,7 +28,7 @@ class Placed(NamedTuple):
     owners: tuple[str, ...] = ()
 
 
-class BorrowingPool(PassPool):
+class BorrowingPool(LendingPool):
     """See the module. Who borrows is who holds the block in the ledger: there is no second list.
 
     It also notes what the executables of its graphs took of the device, beside the pool.
@@ -64,6 +64,7 @@ class BorrowingPool(PassPool):
     def layout(self) -> list[Placed]:
         """Every block of every driver allocation, in the order of addresses."""
         with self._lock:
+            self._settle_loans()
             inside = self._pass.free_blocks if self._pass is not None else ()
             free = (*self._source.free.blocks(), *inside)
             places = [Placed(block, "free") for block in free]

@@ -136,7 +136,7 @@ class Ledger:
         """What a window's token holds becomes the graph's."""
         for held in self.held.values():
             if holder in held.holders:
-                held.holders = {owner}
+                held.holders = held.holders - {holder} | {owner}
                 held.piece._owner = label
 
     def keep(self, block: Block, owner: object, label: str, uses: tuple[Slice, ...]) -> None:

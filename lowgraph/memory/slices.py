@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowgraph.errors import PoolError
+from lowgraph.memory import sharing
 
 if TYPE_CHECKING:
     from lowgraph.memory.pool import PersistentPool
@@ -142,6 +143,25 @@ class Slice:
         if memory is None:
             return _device_view(self)
         return np.frombuffer(memory, dtype=self.dtype, count=self.elements).reshape(self.shape)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return sharing.dlpack_device(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        # No stream is known to write the slice, so the consumer's has nothing to wait for:
+        # interop.ordered(slice, stream) names one.
+        return sharing.dlpack_capsule(self, max_version, dl_device, copy)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return sharing.array_interface(self)
 
     def part(self, offset: int, shape: tuple[int, ...], name: str | None = None) -> Slice:
         """Elements `offset` to `offset + prod(shape)` under a shape of their own; same lifetime.
