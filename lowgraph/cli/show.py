@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowgraph.cli.outcome import write_text
 from lowgraph.errors import ConfigError
 from lowgraph.train.arguments import add_data, add_model
 from lowgraph.train.arguments_out import non_empty_path
@@ -41,6 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dot", type=non_empty_path, metavar="F", help="write it as a picture for Graphviz"
     )
+    parser.add_argument(
+        "--html", type=non_empty_path, metavar="F", help="write it as a page for a browser"
+    )
+    parser.add_argument(
+        "--times",
+        type=non_empty_path,
+        metavar="LOG",
+        help="for --html: stage times of the same step, a file of `atlas --json` or `--tsv`",
+    )
 
 
 def run(given: argparse.Namespace) -> None:
@@ -48,6 +58,9 @@ def run(given: argparse.Namespace) -> None:
     from lowgraph import debug
     from lowgraph.train.result import write_json
 
+    if given.times is not None and given.html is None:
+        raise ConfigError(f"--times {given.times} is shown in a page; name its file with --html")
+    own_us = None if given.times is None else _own_us(given.times)
     flags = {name: getattr(given, name) for name in _OF_A_STEP if getattr(given, name) is not None}
     if given.graph is not None and flags:
         raise ConfigError(
@@ -60,17 +73,16 @@ def run(given: argparse.Namespace) -> None:
         write_json(given.json, debug.as_dict(form))
         print(f"wrote {given.json}")
     if given.dot is not None:
-        _write(given.dot, debug.dot(form))
+        write_text("--dot", given.dot, debug.dot(form))
+    if given.html is not None:
+        write_text("--html", given.html, debug.html(form, own_us))
 
 
-def _write(path: Path, text: str) -> None:
-    from lowgraph.train.files import replace_file
+def _own_us(log: Path) -> dict[str, float]:
+    """Microseconds by stage, without the stages inside of it. Raises ConfigError."""
+    from lowgraph.train.atlas.saved import read_saved
 
-    try:
-        replace_file(path, text.encode())
-    except OSError as error:
-        raise ConfigError(f"--dot {path}: {error.strerror or error}") from error
-    print(f"wrote {path}")
+    return {stage.stage: stage.own_us for stage in read_saved(log).stages}
 
 
 def _recorded(config: TrainConfig) -> Form:
