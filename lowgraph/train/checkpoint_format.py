@@ -72,6 +72,10 @@ class Checkpoint:
         """Steps done."""
         return self.cursor.step
 
+    def weights(self, which: str) -> Tensors:
+        """Those that TrainConfig.weights_out calls so: the parameters, or their average."""
+        return {"plain": self.parameters, "ema": self.ema}[which]
+
 
 def encode(checkpoint: Checkpoint) -> bytes:
     """The file's content."""

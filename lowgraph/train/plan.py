@@ -14,6 +14,7 @@ from lowgraph.models.protocol import ModelConfig
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.precision import Precision
+from lowgraph.train import weights_out
 from lowgraph.train.config import DEFAULT_PRECISION, MAX_LOG_EVERY, TrainConfig, check_warmup
 from lowgraph.train.snapshot import refuse_changes, settings
 
@@ -76,6 +77,10 @@ class Schedule:
     def averages(self) -> bool:
         """Whether an average of the weights is kept."""
         return self.ema_decay > 0
+
+    def weights_out(self, asked: str | None) -> str:
+        """Which weights come out, one of weights_out.KINDS. Raises ConfigError as that does."""
+        return weights_out.chosen(asked, averages=self.averages)
 
     def control_block(self, step: int) -> npt.NDArray[np.uint8]:
         """The control block, as bytes, with `step` steps done."""
@@ -171,6 +176,7 @@ def make_plan(config: TrainConfig, device_kind: str, resumed: Plan | None = None
 
 def _continued(config: TrainConfig, resumed: Plan) -> Plan:
     refuse_changes(resumed.values(), settings(config))
+    resumed.schedule.weights_out(config.weights_out)  # for its refusal
     steps = _or(config.steps, resumed.schedule.steps)
     schedule = replace(resumed.schedule, steps=steps)
     log_every = _or(config.log_every, _laps(steps))
