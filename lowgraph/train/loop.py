@@ -124,10 +124,19 @@ class Trainer:
         step, seed = self.parts.clock()
         if step != self.step:  # else the file would name a step whose tensors it does not hold
             raise LowgraphError(f"{self.step} steps were issued, the device counts {step}")
-        cursor = Cursor(step, seed, self._data.sha256, self._data.nbytes)
+        masked = self.masked_in_all()
+        cursor = Cursor(step, seed, self._data.sha256, self._data.nbytes, *masked)
         known = {**self.plan.values(), "device": self._device.spec}
         asked = snapshot(self.config, known)
         return Checkpoint(self.plan, asked, cursor, **self.parts.tensors())
+
+    def masked_in_all(self) -> tuple[int, int]:
+        """Elements of gradients that were not finite, and steps that had any, of all steps done.
+
+        Those before a resume included. Waits for the steps issued so far.
+        """
+        stats = self.parts.norm.read(self.parts.stream)
+        return stats.masked_total, stats.masked_steps
 
     @property
     def step(self) -> int:

@@ -264,4 +264,6 @@ class Parts:
         if resume is not None:  # behind the line above, which begins the average anew
             for name, arena in self.optimizer.state.items():
                 load_arena(arena, getattr(resume, name), self.stream)
+            masked = resume.cursor.masked_elements, resume.cursor.masked_steps
+            self.norm.set_totals(self.stream, *masked)
         driver.stream.synchronize(self.stream)

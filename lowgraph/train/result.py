@@ -27,7 +27,8 @@ class Result:
     losses: training loss of each step of this run; loss_first, loss_last: its ends.
     grad_norms: global norm of the gradients of each step, before clipping.
     masked_elements, masked_steps: elements of them that were not finite and counted as 0, and the
-        steps that had any.
+        steps that had any; masked_elements_total, masked_steps_total: the same of all steps done,
+        those before a resume included.
     weights_out: which weights held-out losses, sample and export are of, "plain" or "ema".
     heldout_loss: the last of `heldout`: (step, loss) of every evaluation.
     baseline_loss: to compare it with, of what `baseline` names; bigram_loss: the same where that is
@@ -77,6 +78,8 @@ class Result:
     grad_norms: list[float] = field(default_factory=list)
     masked_elements: int = 0
     masked_steps: int = 0
+    masked_elements_total: int = 0
+    masked_steps_total: int = 0
     heldout: list[tuple[int, float]] = field(default_factory=list)
     captures: int = 0
     updates: int = 0

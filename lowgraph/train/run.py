@@ -152,6 +152,7 @@ def _conclude(result: Result, trainer: Trainer) -> None:
     result.grad_norms = trainer.norms
     result.masked_elements = sum(trainer.masked)
     result.masked_steps = sum(1 for count in trainer.masked if count)
+    result.masked_elements_total, result.masked_steps_total = trainer.masked_in_all()
     result.heldout = trainer.heldout
     result.interrupted = trainer.interrupted
     result.graph = "on" if report.captures else f"off: {report.why_no_graph}"

@@ -173,6 +173,11 @@ def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
     )
     if result.masked_steps:
         say(_masked(result.masked_elements, result.masked_steps))
+    if result.resumed_from and result.masked_steps_total:
+        say(
+            f"with the steps before the resume: {counted(result.masked_elements_total, 'element')} "
+            f"of {counted(result.masked_steps_total, 'step')} counted as 0"
+        )
     if result.step_us is not None:
         warm = result.warm_step_us
         later = "" if warm is None else f"; of steps 50 and later: {warm / 1000:.3f} ms"

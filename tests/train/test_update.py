@@ -27,7 +27,7 @@ from lowgraph.train.step import TrainingStep
 from tests.models import reference
 from tests.models.oracle import MARGIN, compare, split_key_bias, worst
 from tests.train.linear_series import LINEAR, linear_plan, separable_series
-from tests.train.runs import SHAPE, micro_corpus, micro_plan, trained
+from tests.train.runs import SHAPE, assert_same, micro_corpus, micro_plan, trained
 from tests.train.updates import EVERYTHING
 
 pytestmark = pytest.mark.both
@@ -343,6 +343,69 @@ def test_spoiled_gradients_are_counted_and_the_run_goes_on(
         assert trainer.losses[-1] < trainer.losses[0] - 0.5
         assert not trainer.parts.tensors()["parameters"]["n.bias"].any()
         assert trainer.parts.tensors()["parameters"]["n.weight"].std() > 0
+
+
+@pytest.mark.parametrize(
+    ("graph", "accumulate", "spoiled"), [(True, 2, range(1, 13)), (False, 1, range(2, 13, 2))]
+)
+def test_counts_of_masked_elements_go_on_over_a_resume(
+    device: Device,
+    corpus: Corpus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    graph: bool,
+    accumulate: int,
+    spoiled: range,
+) -> None:
+    """12 steps straight, and 5 with a resume for the other 7: the same counts, in the file too."""
+    monkeypatch.setattr("lowgraph.train.parts.TrainingStep", Spoiled)
+    monkeypatch.setattr(Spoiled, "passes", 0)
+    plan = micro_plan(accumulate=accumulate)
+    kept: list[checkpoint.Checkpoint] = []
+    asked = TrainConfig(checkpoint=tmp_path, checkpoint_every=5, graph=graph)
+    with Trainer(device, asked, plan, corpus,
+                 on_checkpoint=lambda one: kept.append(one.checkpoint())) as straight:  # fmt: skip
+        straight.train()
+        end = straight.checkpoint()
+        assert straight.masked == [16 * (step in spoiled) for step in range(1, 13)]
+    counts = [sum(step in spoiled for step in range(1, last + 1)) for last in (5, 12)]
+    for found, steps in zip((kept[0], end), counts, strict=True):
+        assert (found.cursor.masked_elements, found.cursor.masked_steps) == (16 * steps, steps)
+    checkpoint.write(tmp_path, kept[0])
+    Spoiled.passes = 5 * accumulate  # as the straight run had it there
+    resume = checkpoint.read(tmp_path)
+    with Trainer(device, TrainConfig(graph=graph), plan, corpus, resume=resume) as resumed:
+        assert resumed.masked_in_all() == (16 * counts[0], counts[0])
+        resumed.train()
+        assert resumed.masked == straight.masked[5:]
+        assert_same(resumed.checkpoint(), end)
+
+
+def test_a_resumed_run_tells_what_was_masked_in_all(device: Device, tmp_path: Path) -> None:
+    micro_corpus(tmp_path)
+    flags: dict[str, Any] = {
+        "device": device.spec, "preset": "nano", "steps": 5, "batch": 1, "heldout_batches": 1,
+        "data": tmp_path / "micro.txt",
+    }  # fmt: skip
+    diverges = {"warmup": 1, "learning_rate": 1e30}
+    said: list[str] = []
+    folder = tmp_path / "kept"
+    whole = run(
+        TrainConfig(**flags, **diverges, checkpoint=folder, checkpoint_every=3), said.append
+    ).as_dict()
+    assert whole["masked_steps"] == whole["masked_steps_total"] == 4  # all but the first
+    assert not any("before the resume" in line for line in said)
+    again = run(
+        TrainConfig(**flags, resume=folder / checkpoint.PREVIOUS_NAME), said.append
+    ).as_dict()
+    assert (again["resumed_from"], again["masked_steps"]) == (3, 2)
+    for name in ("masked_elements_total", "masked_steps_total"):
+        assert again[name] == whole[name]
+    assert 0 < again["masked_elements"] < again["masked_elements_total"]
+    assert said.count(
+        f"with the steps before the resume: {whole['masked_elements']} elements of 4 steps "
+        "counted as 0"
+    ) == 1  # fmt: skip
 
 
 def test_a_run_that_diverges_reports_what_it_masked(device: Device, tmp_path: Path) -> None:
