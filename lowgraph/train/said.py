@@ -15,7 +15,7 @@ from lowgraph.train.plan import Schedule
 from lowgraph.train.result import Result
 from lowgraph.train.step_log import Lap
 
-__all__ = ["Progress", "say_end", "say_header", "which_weights"]
+__all__ = ["Progress", "learnt_by_heart", "say_end", "say_header", "which_weights"]
 
 Say = Callable[[str], None]
 
@@ -157,6 +157,15 @@ def _graph_line(trainer: Trainer) -> str:
     )
 
 
+def learnt_by_heart(result: Result) -> bool:
+    """Whether held-out data miss a baseline that the last training losses pass by a tenth."""
+    last = result.losses[-max(1, len(result.losses) // 10) :]
+    heldout, bar = result.heldout_loss, result.baseline_loss
+    if not last or heldout is None or not math.isfinite(heldout):
+        return False
+    return heldout >= bar and sum(last) / len(last) < 0.9 * bar
+
+
 def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
     """Say what came out: losses beside the baseline, times, and the report of the graph."""
     if result.interrupted:
@@ -171,6 +180,11 @@ def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
         f"held-out loss {heldout:.4f} {result.loss_unit}{which_weights(trainer)}, "
         f"{name} {bar:.4f}: {gap}"
     )
+    if learnt_by_heart(result):
+        say(
+            f"held-out loss is not below the {owner}, the training loss is: the data are too few "
+            "for this preset and so many steps; give more data, fewer --steps or a smaller --preset"
+        )
     if result.masked_steps:
         say(_masked(result.masked_elements, result.masked_steps))
     if result.resumed_from and result.masked_steps_total:
