@@ -271,14 +271,15 @@ def judge(found: dict[int, dict[str, Distances]]) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=12, help="of weights and batches")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--wrong", type=int, default=3, help="seeds that the wrong ones run too")
     parser.add_argument("--steps", type=int, default=800, help="a multiple of 100")
     parser.add_argument("--json", type=Path, required=True)
     given = parser.parse_args()
     torch.set_num_threads(1)
     found: dict[int, dict[str, Distances]] = {}
-    for seed in range(given.seeds):
-        found[seed] = run_seed(seed, given.steps, seed < given.wrong)
+    for seed in range(given.first, given.first + given.seeds):
+        found[seed] = run_seed(seed, given.steps, seed < given.first + given.wrong)
         judged = judge(found)
         figures = {
             "torch": torch.__version__,

@@ -113,6 +113,15 @@ def test_a_value_that_no_writer_writes_is_refused(
         assert said in _refusal(file)
 
 
+@pytest.mark.parametrize(("elements", "steps"), [(9, 6), (1, 2), (3, 0), (0, 1)])
+def test_counts_that_cannot_be_together_are_refused(file: Path, elements: int, steps: int) -> None:
+    about = _about(file)
+    about["cursor"] |= {"masked_elements": elements, "masked_steps": steps}
+    _put(file, about)
+    told = f"the cursor has {elements} masked elements in {steps} of 5 steps, which cannot be"
+    assert told in _refusal(file)
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [
