@@ -14,12 +14,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from lowgraph.cli import exit_code
-from lowgraph.train import arguments
-from lowgraph.train.run import run
+from lowgraph.early import EndsAtOnce
 
 
 def main(flags: Sequence[str] | None = None) -> int:
+    with EndsAtOnce():  # on a Ctrl-C: the imports take a second
+        from lowgraph.cli import exit_code
+        from lowgraph.train import arguments
+        from lowgraph.train.run import run
+
     return exit_code(lambda: run(arguments.parse(flags)))
 
 

@@ -17,11 +17,13 @@ no CuPy, and costs next to nothing:
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from lowgraph._version import VERSION as __version__
 
+TYPE_CHECKING = False  # typing's own would cost a command more than all that is imported here
 if TYPE_CHECKING:
+    from typing import Any
+
     from lowgraph.blas import Blas
     from lowgraph.capture import CFunction, GraphStep, ShapeKeyedSteps, StepReport, include_dir
     from lowgraph.driver import Device, open_device

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from lowgraph.errors import ConfigError
+from lowgraph.train import weights_out
 from lowgraph.train.arguments_out import non_empty_path
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
@@ -25,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder", type=non_empty_path, metavar="DIR", help="the folder to make; not there, or empty"
     )
 
+    parser.add_argument(
+        "--weights-out",
+        choices=tuple(weights_out.KINDS),
+        help="the weights themselves, or their average (default: as the run had it)",
+    )
+
 
 def run(given: argparse.Namespace) -> None:
     """Write the folder whole, or raise ConfigError."""
@@ -37,5 +44,7 @@ def run(given: argparse.Namespace) -> None:
     except ConfigError as error:  # it speaks of the flag that it is read by elsewhere
         raise ConfigError(str(error).removeprefix("--resume ")) from error
     plan, folder = found.plan, Path(given.folder)
-    huggingface.save(folder, plan.model, plan.shape, found.parameters)
-    print(f"{plan.model} {plan.preset}, {found.step} steps done: written to {folder}")
+    which = plan.schedule.weights_out(given.weights_out or found.config["weights_out"])
+    huggingface.save(folder, plan.model, plan.shape, found.weights(which))
+    of = f" ({weights_out.KINDS[which]})" if plan.schedule.averages else ""
+    print(f"{plan.model} {plan.preset}, {found.step} steps done: written to {folder}{of}")

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from lowgraph.early import INTERRUPTED
 from lowgraph.errors import BuildError, ConfigError, DeviceUnavailable, LowgraphError
 
 __all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "NOBODY_READS", "exit_code", "write_text"]
 
 FAILED = 1
 BAD_INPUT = 2
-INTERRUPTED = 130
 NOBODY_READS = 141  # what a shell reports for a program that SIGPIPE ended
 
 # What the user can put right: flags and files, the device asked for, the compiler, the disk.

@@ -184,9 +184,10 @@ PRESETS = {
         Mamba2Config(features=8, width=32, context=48, head_size=16, state=16),
         batch=4, steps=200, learning_rate=3e-3,
     ),
+    # More steps learn the default series by heart: 500 end at 0.63 nats held out, 200 at 0.43.
     "perception": Preset(
         Mamba2Config(features=32, width=128, context=64),
-        batch=32, steps=500, learning_rate=1e-3,
+        batch=32, steps=200, learning_rate=1e-3,
     ),
 }  # fmt: skip
 

@@ -7,8 +7,8 @@ import numpy as np
 from lowgraph import ops
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
-from lowgraph.memory import Arena, PersistentPool, Slice, download, fill_zero
-from lowgraph.ops.grad_norm import STATS_DTYPE, GradientStats, read_stats
+from lowgraph.memory import Arena, PersistentPool, Slice, download, fill_zero, upload
+from lowgraph.ops.grad_norm import STATS_DTYPE, GradientStats, new_stats, read_stats, stats_bytes
 from lowgraph.ops.shapes import Pointer
 
 __all__ = ["GradientNorm"]
@@ -23,7 +23,7 @@ class GradientNorm:
     Attributes
     ----------
     stats: 40 bytes on the device (`ops.grad_norm.STATS_DTYPE`), which the optimizer and the loss
-        ring read. Its totals begin at zero here.
+        ring read. Its totals begin at zero here, or where `set_totals` puts them.
     """
 
     def __init__(self, library: Library, pool: PersistentPool, elements: int, stream: int) -> None:
@@ -49,6 +49,12 @@ class GradientNorm:
                 "make one for each arena"
             )
         self._kernels.measure(stream, self.stats, self._partial, gradients.flat, control, n)
+
+    def set_totals(self, stream: int, masked: int, steps: int) -> None:
+        """Go on from the totals of the steps before: masked elements, and steps with any."""
+        stats = new_stats()
+        stats["masked_total"], stats["masked_steps"] = masked, steps
+        upload(self.stats, stats_bytes(stats), stream)
 
     def read(self, stream: int) -> GradientStats:
         """The stats behind the stream's work so far. Waits for it."""

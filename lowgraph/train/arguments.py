@@ -184,7 +184,7 @@ def add_optimizer(group: argparse._ArgumentGroup) -> None:
         dest="ema_decay",
         type=float,
         metavar="DECAY",
-        help="keep an average of the weights and evaluate it too (default: 0, none)",
+        help="keep an average of the weights (default: 0, none)",
     )
     group.add_argument(
         "--accumulate",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from lowgraph.train import weights_out
+
 __all__ = ["add_looks", "add_outputs", "non_empty_path"]
 
 
@@ -37,6 +39,12 @@ def add_outputs(group: argparse._ArgumentGroup) -> None:
         default=0,
         metavar="N",
         help="bytes that a model of text generates at the end (default: 0)",
+    )
+    group.add_argument(
+        "--weights-out",
+        metavar="W",
+        help="which weights held-out losses, sample and export are of: "
+        f"{', '.join(weights_out.KINDS)} (default: ema, the average, with --ema; else plain)",
     )
     group.add_argument(
         "--temperature",

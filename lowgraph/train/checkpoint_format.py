@@ -2,16 +2,14 @@
 
 Tensors are `parameters/NAME`, `moment1/NAME`, `moment2/NAME` and, in a run that averages its
 weights, `ema/NAME`, float32. The metadata's `lowgraph`
-is a JSON object: format, version, config (every field of TrainConfig), fixed (the plan's settings
-that no flag sets) and cursor. Its `sha256` covers that text and all tensors, since a flipped bit
-may leave another number as easily as it breaks the file.
+is the JSON text of checkpoint_metadata. Its `sha256` covers that text and all tensors, since a
+flipped bit may leave another number as easily as it breaks the file.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +18,17 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from lowgraph._version import VERSION
 from lowgraph.errors import ConfigError
 from lowgraph.models.registry import find_model
 from lowgraph.optim import OPTIMIZERS
-from lowgraph.train.config import TrainConfig
+from lowgraph.train import checkpoint_metadata
+from lowgraph.train.checkpoint_metadata import Cursor, Settings
 from lowgraph.train.plan import Plan
 
 __all__ = ["Checkpoint", "Cursor", "decode", "encode"]
 
-_FORMAT = 3
-_PADDED = 4096  # the files of a run have one size, whatever the step, and the length of a path
 _GROUPS = ("parameters", "moment1", "moment2", "ema")
 Tensors = dict[str, npt.NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class Cursor:
-    """Where a run stands.
-
-    step: steps done. seed: with the step the whole state of the random generator, which is a
-    function of both (kernels_cu/common/philox.cuh), and so of the position in the text: step n
-    draws the same windows in every run. data_sha256, data_bytes: of that text.
-    """
-
-    step: int
-    seed: int
-    data_sha256: str
-    data_bytes: int
 
 
 @dataclass(frozen=True)
@@ -72,6 +53,10 @@ class Checkpoint:
         """Steps done."""
         return self.cursor.step
 
+    def weights(self, which: str) -> Tensors:
+        """Those that TrainConfig.weights_out calls so: the parameters, or their average."""
+        return {"plain": self.parameters, "ema": self.ema}[which]
+
 
 def encode(checkpoint: Checkpoint) -> bytes:
     """The file's content."""
@@ -80,7 +65,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
         for group in _GROUPS
         for name, value in getattr(checkpoint, group).items()
     }
-    about = _about(checkpoint)
+    settings = Settings(checkpoint.plan, checkpoint.config, checkpoint.cursor)
+    about = checkpoint_metadata.encode(settings)
     metadata = {"lowgraph": about, "sha256": _digest(about, tensors)}
     image: bytes = save(tensors, metadata=metadata)
     return image
@@ -93,41 +79,23 @@ def decode(file: Path) -> Checkpoint:
             metadata = opened.metadata() or {}
             if "lowgraph" not in metadata:
                 raise ValueError("its metadata has no entry 'lowgraph'")
-            about = json.loads(metadata["lowgraph"])
-            _check_format(about)
+            about = checkpoint_metadata.load(metadata["lowgraph"])
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         if metadata.get("sha256") != _digest(metadata["lowgraph"], tensors):
             raise ValueError("its content does not have the sha256 in its metadata")
-        return _assemble(about, tensors)
+        return _assemble(checkpoint_metadata.decode(about), tensors)
     except OSError as error:
         raise ConfigError(f"--resume {file}: {error.strerror or error}") from error
     except (
         SafetensorError,
         ConfigError,
-        KeyError,
+        OverflowError,
         RecursionError,
-        TypeError,
         ValueError,
     ) as error:
         raise ConfigError(
             f"--resume {file}: not a lowgraph checkpoint, or damaged: {error}"
         ) from error
-
-
-def _about(checkpoint: Checkpoint) -> str:
-    """The JSON text, with blanks up to a multiple of `_PADDED` bytes as the header spells it."""
-    config, values = checkpoint.config, checkpoint.plan.values()
-    about = json.dumps(
-        {
-            "format": _FORMAT,
-            "version": VERSION,
-            "config": config,
-            "fixed": {name: value for name, value in values.items() if name not in config},
-            "cursor": asdict(checkpoint.cursor),
-        },
-        sort_keys=True,
-    )
-    return about + " " * (-len(json.dumps(about)) % _PADDED)
 
 
 def _digest(about: str, tensors: Tensors) -> str:
@@ -139,32 +107,16 @@ def _digest(about: str, tensors: Tensors) -> str:
     return digest.hexdigest()
 
 
-def _check_format(about: Any) -> None:
-    if about["format"] != _FORMAT:
-        raise ValueError(f"format {about['format']}, this version reads {_FORMAT}")
-    if not isinstance(about["config"], dict):
-        raise ValueError("its 'config' is no JSON object")
-    ours = {field.name for field in fields(TrainConfig)}
-    different = sorted(ours ^ about["config"].keys())
-    if different:
-        raise ValueError(
-            f"lowgraph {about['version']} wrote it, whose settings differ from those of {VERSION} "
-            f"in {', '.join(different)}"
-        )
-
-
-def _assemble(about: dict[str, Any], tensors: Tensors) -> Checkpoint:
-    plan = Plan.from_values({**about["config"], **about["fixed"]})
-    cursor = Cursor(**about["cursor"])
-    if type(cursor.step) is not int or cursor.step < 0:
-        raise ValueError(f"step is {cursor.step!r}, which is no count")
-    if cursor.seed != plan.schedule.seed:
-        raise ValueError(f"the cursor has seed {cursor.seed}, the run {plan.schedule.seed}")
+def _assemble(settings: Settings, tensors: Tensors) -> Checkpoint:
+    plan = settings.plan
+    layers = getattr(plan.shape, "layers", 1)
+    if layers > len(tensors):  # first: a list of as many tensors' names may not fit in memory
+        raise ValueError(f"its model has {layers} layers, it holds {len(tensors)} tensors")
     groups = {group: _group(group, plan, tensors) for group in _held(plan)}
     unknown = len(tensors) - sum(len(group) for group in groups.values())
     if unknown:
         raise ValueError(f"it holds {unknown} tensors more than {plan.preset} has")
-    return Checkpoint(plan, about["config"], cursor, **groups)
+    return Checkpoint(plan, settings.config, settings.cursor, **groups)
 
 
 def _held(plan: Plan) -> tuple[str, ...]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from lowgraph.errors import ConfigError
 
-__all__ = ["above_zero", "at_least", "check_folder", "flag", "naming"]
+__all__ = ["above_zero", "at_least", "check_folder", "check_kinds", "flag", "naming", "told"]
 
 _FLOAT32_MIN, _FLOAT32_MAX = 1.2e-38, 3.4e38  # normal ones: a GPU may take a smaller one for 0
+_KINDS = {"int": int, "float": float, "str": str, "bool": bool, "Path": str}  # as JSON has them
 _SPELLED = {"learning_rate": "lr", "clip_norm": "clip", "ema_decay": "ema", "graph": "no_graph"}
 
 
@@ -38,6 +42,28 @@ def check_folder(label: str, path: Path, folder: Path) -> None:
         raise ConfigError(f"{flag(label)} {path}: {folder} {state}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(f"{flag(label)} {path}: {folder} may not be written")
+
+
+def told(value: object) -> str:
+    """A value that may be anything, for a message of one line."""
+    return reprlib.repr(value)
+
+
+def check_kinds(cls: Any, values: Mapping[str, Any], whose: str = "") -> None:
+    """Raise ValueError for a value of another kind than the dataclass `cls` has by that name.
+
+    JSON has no types to have checked it by. A whole number will do for a float.
+    """
+    for field in fields(cls):
+        word = str(field.type)
+        kind = _KINDS.get(word.removesuffix(" | None"))
+        if field.name not in values or kind is None:
+            continue
+        value = values[field.name]
+        if value is None and word.endswith(" | None"):
+            continue
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise ValueError(f"{whose}{field.name} is {told(value)}, which is no {kind.__name__}")
 
 
 def at_least(label: str, value: int | None, low: int) -> None:

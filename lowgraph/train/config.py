@@ -12,6 +12,7 @@ from lowgraph.models import huggingface
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 from lowgraph.ops.control import SCHEDULES
 from lowgraph.precision import Precision
+from lowgraph.train import weights_out
 from lowgraph.train.checks import above_zero, at_least, check_folder, flag, naming
 
 __all__ = [
@@ -50,7 +51,9 @@ class TrainConfig:
     learning_rate: the peak. warmup: steps that rise to it.
     weight_decay: of weights and embeddings.
     clip_norm: limit of the gradients' global norm; 0 clips nothing.
-    ema_decay: of the average of the weights, which is evaluated beside them; 0 keeps none.
+    ema_decay: of the average of the weights; 0 keeps none.
+    weights_out: which weights held-out evaluation, sample and export are of, one of
+        weights_out.KINDS (None: the average where one is kept).
     accumulate: micro-batches of a step, each of `batch` windows; the step is that of one batch of
         all of them.
     schedule: of the learning rate after the warm-up, one of ops.control.SCHEDULES.
@@ -103,6 +106,7 @@ class TrainConfig:
     resume: Path | None = None
     weights: Path | None = None
     export: Path | None = None
+    weights_out: str | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -143,6 +147,9 @@ class TrainConfig:
             raise ConfigError(f"--clip must be a finite number, 0 (off) or more, got {clip}")
         if decay is not None and not 0.0 <= decay < 1.0:
             raise ConfigError(f"--ema must be from 0 (off) to below 1, got {decay}")
+        # Without --ema a resumed run's decay is its own, which is not known yet.
+        averages = bool(decay) or self.resume is not None
+        weights_out.check(self.weights_out, averages=averages)
         if self.schedule is not None and self.schedule not in SCHEDULES:
             names = ", ".join(SCHEDULES)
             raise ConfigError(f"unknown --schedule {self.schedule!r}; there are {names}")

@@ -46,8 +46,8 @@ class Trainer:
     first_step: optimizer steps done before this run.
     losses: of each step of this run, in nats. norms: of its gradients, before clipping. masked:
         how many elements of them were not finite.
-    heldout: (step, loss) of each evaluation. heldout_ema: the same of the average of the weights,
-        empty when none is kept.
+    weights_out: which weights evaluations, samples and exports are of, "plain" or "ema".
+    heldout: (step, loss) of each evaluation.
     interrupted: Ctrl-C ended the loop.
     parts: what the run has on the device.
     """
@@ -74,7 +74,7 @@ class Trainer:
         self.norms: list[float] = []
         self.masked: list[int] = []
         self.heldout: list[tuple[int, float]] = []
-        self.heldout_ema: list[tuple[int, float]] = []
+        self.weights_out = plan.schedule.weights_out(config.weights_out)
         self.interrupted = False
         self.first_step = 0 if resume is None else resume.step
         self._device = device
@@ -96,6 +96,7 @@ class Trainer:
             resume=resume,
             weights=weights,
             timers=config.timers,
+            weights_out=self.weights_out,
         )
 
     def train(self) -> None:
@@ -113,15 +114,9 @@ class Trainer:
         self._read(*log.finish())
 
     def evaluate(self) -> float:
-        """Held-out loss of the present parameters, in nats; noted in `heldout`.
-
-        That of their average, if there is one, in `heldout_ema`.
-        """
-        loss = self.parts.evaluation.loss()
+        """Held-out loss of the weights of `weights_out` as they are; noted in `heldout`."""
+        loss = self.parts.heldout_loss()
         self.heldout.append((self.step, loss))
-        averaged = self.parts.averaged_loss()
-        if averaged is not None:
-            self.heldout_ema.append((self.step, averaged))
         return loss
 
     def checkpoint(self) -> Checkpoint:
@@ -129,10 +124,19 @@ class Trainer:
         step, seed = self.parts.clock()
         if step != self.step:  # else the file would name a step whose tensors it does not hold
             raise LowgraphError(f"{self.step} steps were issued, the device counts {step}")
-        cursor = Cursor(step, seed, self._data.sha256, self._data.nbytes)
+        masked = self.masked_in_all()
+        cursor = Cursor(step, seed, self._data.sha256, self._data.nbytes, *masked)
         known = {**self.plan.values(), "device": self._device.spec}
         asked = snapshot(self.config, known)
         return Checkpoint(self.plan, asked, cursor, **self.parts.tensors())
+
+    def masked_in_all(self) -> tuple[int, int]:
+        """Elements of gradients that were not finite, and steps that had any, of all steps done.
+
+        Those before a resume included. Waits for the steps issued so far.
+        """
+        stats = self.parts.norm.read(self.parts.stream)
+        return stats.masked_total, stats.masked_steps
 
     @property
     def step(self) -> int:

@@ -46,14 +46,16 @@ class Parts:
 
     Parameters and moments are the plan's initial ones, or those of `resume`; weights: parameters in
     the place of the initial ones. ring_slots: losses that may be unread at once. heldout_batches:
-    asked for in an evaluation. Raises what its parts raise; then nothing is left behind.
+    asked for in an evaluation. weights_out: as TrainConfig has it.
+    Raises what its parts raise; then nothing is left behind.
 
     Attributes
     ----------
     steps_done: issued so far, those before a resume included: what the device will count.
     library_class: what kernels are loaded by.
     total: the sum over micro-batches, None when a step has one.
-    evaluation: of the parameters; averaged: of their average, None when none is kept.
+    model: what is trained. model_out: what evaluation and samples are of: `model`, or a model of
+        the average of its weights. evaluation: of `model_out`.
     timers: the stages of the steps of `graph_step`; None unless asked for.
     """
 
@@ -71,14 +73,16 @@ class Parts:
         resume: Checkpoint | None = None,
         weights: Mapping[str, npt.NDArray[np.float32]] | None = None,
         timers: bool = False,
+        weights_out: str | None = None,
     ) -> None:
         self.steps_done = 0 if resume is None else resume.step
         with ExitStack() as undo:
             self._open(device, undo)
             self._make_model(plan)
+            self._make_model_out(plan, weights_out)
             self._make_feeds(plan, data, heldout_batches, undo)
             self._make_step(device, graph, ring_slots, timers, undo)
-            self._make_evaluations(device, plan, graph, undo)
+            self._make_evaluation(device, graph, undo)
             undo.callback(driver.stream.synchronize, self.stream)
             self._fill(plan, resume, weights)
             self._undo = undo.pop_all()
@@ -104,12 +108,19 @@ class Parts:
         kept = {"parameters": self.model.parameters, **self.optimizer.state}
         return {name: save_arena(arena, self.stream) for name, arena in kept.items()}
 
-    def averaged_loss(self) -> float | None:
-        """Held-out loss of the average of the weights, in nats; None where none is kept."""
-        if self.averaged is None or self._average is None:
-            return None
-        self._average.refresh_shadow(self.stream)  # the optimizer writes the other model's alone
-        return self.averaged.loss()
+    def heldout_loss(self) -> float:
+        """Held-out loss of the weights that come out, in nats. Waits for it."""
+        self._refresh_out()
+        return self.evaluation.loss()
+
+    def next_logits(self, tokens: npt.NDArray[np.int32], position: int) -> npt.NDArray[np.float32]:
+        """As Inference's, of the weights that come out."""
+        self._refresh_out()
+        return self._inference.next_logits(tokens, position)
+
+    def _refresh_out(self) -> None:
+        if self.model_out is not self.model:  # whose copy the optimizer writes
+            self.model_out.refresh_shadow(self.stream)
 
     def clock(self) -> tuple[int, int]:
         """Steps done and seed, as the control block on the device has them. Waits for the steps."""
@@ -162,6 +173,14 @@ class Parts:
         self.control = self.pool.take("control block", block.shape, np.uint8)
         upload(self.control, block, self.stream)
 
+    def _make_model_out(self, plan: Plan, asked: str | None) -> None:
+        self.model_out = self.model
+        if plan.schedule.weights_out(asked) == "ema":
+            assert self.optimizer.ema is not None
+            # No backward of it is run: it may share the gradients.
+            self.model_out = self.another_model(plan, (self.optimizer.ema, self.model.gradients))
+        self._inference = Inference(self.model_out, self.pool, self.stream)
+
     def _make_feeds(self, plan: Plan, data: Dataset, heldout_batches: int, undo: ExitStack) -> None:
         self._cursor = self.pool.take("held-out cursor", 1, np.int64)
         ground = Ground(
@@ -186,7 +205,6 @@ class Parts:
         ring = MappedRing(self.pool, ring_slots)
         self.log = StepLog(ring, self.stream)
         undo.callback(self.log.close)
-        self.inference = Inference(self.model, self.pool, self.stream)
         self.body = TrainingStep(
             model=self.model,
             optimizer=self.optimizer,
@@ -214,32 +232,21 @@ class Parts:
         )
         undo.callback(self.graph_step.close)
 
-    def _make_evaluations(self, device: Device, plan: Plan, graph: bool, undo: ExitStack) -> None:
-        def evaluation(name: str, model: TrainableModel) -> Evaluation:
-            made = Evaluation(
-                name,
-                model,
-                self.feeds.heldout,
-                self._cursor,
-                self.feeds.batches,
-                device=device,
-                library=self.library,
-                pool=self.pool,
-                stream=self.stream,
-                graph=graph,
-                why_off=_WHY_OFF,
-            )
-            undo.callback(made.close)
-            return made
-
-        self.evaluation = evaluation("held-out evaluation", self.model)
-        self.averaged: Evaluation | None = None
-        self._average: TrainableModel | None = None
-        if self.optimizer.ema is not None:
-            # No backward of it is run: it may share the gradients.
-            arenas = self.optimizer.ema, self.model.gradients
-            self._average = self.another_model(plan, arenas)
-            self.averaged = evaluation("held-out evaluation of the average", self._average)
+    def _make_evaluation(self, device: Device, graph: bool, undo: ExitStack) -> None:
+        self.evaluation = Evaluation(
+            "held-out evaluation",
+            self.model_out,
+            self.feeds.heldout,
+            self._cursor,
+            self.feeds.batches,
+            device=device,
+            library=self.library,
+            pool=self.pool,
+            stream=self.stream,
+            graph=graph,
+            why_off=_WHY_OFF,
+        )
+        undo.callback(self.evaluation.close)
 
     def _fill(
         self,
@@ -257,4 +264,6 @@ class Parts:
         if resume is not None:  # behind the line above, which begins the average anew
             for name, arena in self.optimizer.state.items():
                 load_arena(arena, getattr(resume, name), self.stream)
+            masked = resume.cursor.masked_elements, resume.cursor.masked_steps
+            self.norm.set_totals(self.stream, *masked)
         driver.stream.synchronize(self.stream)

@@ -14,6 +14,8 @@ from lowgraph.models.protocol import ModelConfig
 from lowgraph.models.registry import DEFAULT_MODEL, find_model, find_preset
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.precision import Precision
+from lowgraph.train import weights_out
+from lowgraph.train.checks import check_kinds, told
 from lowgraph.train.config import DEFAULT_PRECISION, MAX_LOG_EVERY, TrainConfig, check_warmup
 from lowgraph.train.snapshot import refuse_changes, settings
 
@@ -77,6 +79,10 @@ class Schedule:
         """Whether an average of the weights is kept."""
         return self.ema_decay > 0
 
+    def weights_out(self, asked: str | None) -> str:
+        """Which weights come out, one of weights_out.KINDS. Raises ConfigError as that does."""
+        return weights_out.chosen(asked, averages=self.averages)
+
     def control_block(self, step: int) -> npt.NDArray[np.uint8]:
         """The control block, as bytes, with `step` steps done."""
         block = new_control(
@@ -120,20 +126,28 @@ class Plan:
         return {**asdict(self.schedule), **own, "shape": asdict(self.shape)}
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Plan:
-        """The plan that has these `values`.
+    def setting_names(cls) -> list[str]:
+        """What `values` has, of every plan."""
+        own = [field.name for field in fields(cls) if field.name != "schedule"]
+        return [field.name for field in fields(Schedule)] + own
 
-        Raises KeyError, TypeError, ValueError or ConfigError for values that make none.
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Plan:
+        """The plan that has these `values`, one of each of `setting_names`.
+
+        Raises ValueError or ConfigError for values that make none.
         """
         schedule = {field.name: values[field.name] for field in fields(Schedule)}
-        model = values["model"]
-        shape = find_model(model).config(**values["shape"])
+        check_kinds(Schedule, schedule)
+        check_kinds(cls, values)
+        model, sizes = values["model"], values["shape"]
+        shape = find_model(model).config
+        if not isinstance(sizes, Mapping) or sizes.keys() != {part.name for part in fields(shape)}:
+            raise ValueError(f"shape is {told(sizes)}, which is none of a {model}")
+        check_kinds(shape, sizes, "shape's ")
+        Precision(values["precision"])
         own = values["log_every"], values["precision"]
-        plan = cls(model, values["preset"], shape, Schedule(**schedule), *own)
-        Precision(plan.precision)
-        for part in (plan, plan.schedule, plan.shape):
-            _check_kinds(part)
-        return plan
+        return cls(model, values["preset"], shape(**sizes), Schedule(**schedule), *own)
 
 
 def model_of(config: TrainConfig, resumed: Plan | None = None) -> str:
@@ -171,6 +185,7 @@ def make_plan(config: TrainConfig, device_kind: str, resumed: Plan | None = None
 
 def _continued(config: TrainConfig, resumed: Plan) -> Plan:
     refuse_changes(resumed.values(), settings(config))
+    resumed.schedule.weights_out(config.weights_out)  # for its refusal
     steps = _or(config.steps, resumed.schedule.steps)
     schedule = replace(resumed.schedule, steps=steps)
     log_every = _or(config.log_every, _laps(steps))
@@ -187,16 +202,6 @@ def _update(config: TrainConfig) -> dict[str, Any]:
 def _checked(plan: Plan) -> Plan:
     check_warmup(plan.schedule.warmup, plan.schedule.steps)
     return plan
-
-
-def _check_kinds(part: Plan | Schedule | ModelConfig) -> None:
-    """Raise ValueError for a number of another kind: JSON has no types to have checked it by."""
-    kinds = {"int": int, "float": float, "str": str}
-    for field in fields(part):
-        value, kind = getattr(part, field.name), kinds.get(str(field.type))
-        whole_for_float = kind is float and type(value) is int
-        if kind is not None and type(value) is not kind and not whole_for_float:
-            raise ValueError(f"{field.name} is {value!r}, which is no {kind.__name__}")
 
 
 def _laps(steps: int) -> int:

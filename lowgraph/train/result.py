@@ -27,9 +27,10 @@ class Result:
     losses: training loss of each step of this run; loss_first, loss_last: its ends.
     grad_norms: global norm of the gradients of each step, before clipping.
     masked_elements, masked_steps: elements of them that were not finite and counted as 0, and the
-        steps that had any.
-    heldout_loss: the last of `heldout`: (step, loss) of every evaluation. heldout_loss_ema,
-        heldout_ema: of the average of the weights, None and empty without one.
+        steps that had any; masked_elements_total, masked_steps_total: the same of all steps done,
+        those before a resume included.
+    weights_out: which weights held-out losses, sample and export are of, "plain" or "ema".
+    heldout_loss: the last of `heldout`: (step, loss) of every evaluation.
     baseline_loss: to compare it with, of what `baseline` names; bigram_loss: the same where that is
         a bigram model of a text, else None. loss_unit: of all losses, "nats a byte".
     heldout_captures, heldout_replays: of the graph of a held-out batch.
@@ -60,6 +61,7 @@ class Result:
     clip_norm: float
     ema_decay: float
     schedule: str
+    weights_out: str
     seed: int
     data: str
     data_bytes: int
@@ -76,8 +78,9 @@ class Result:
     grad_norms: list[float] = field(default_factory=list)
     masked_elements: int = 0
     masked_steps: int = 0
+    masked_elements_total: int = 0
+    masked_steps_total: int = 0
     heldout: list[tuple[int, float]] = field(default_factory=list)
-    heldout_ema: list[tuple[int, float]] = field(default_factory=list)
     captures: int = 0
     updates: int = 0
     replays: int = 0
@@ -112,15 +115,10 @@ class Result:
         """The last held-out loss; None before any evaluation."""
         return self.heldout[-1][1] if self.heldout else None
 
-    @property
-    def heldout_loss_ema(self) -> float | None:
-        """The same of the average of the weights; None without one."""
-        return self.heldout_ema[-1][1] if self.heldout_ema else None
-
     def as_dict(self) -> dict[str, Any]:
         """All figures, ready for JSON: what is no finite number becomes None."""
         figures = asdict(self)
-        for name in ("loss_first", "loss_last", "heldout_loss", "heldout_loss_ema"):
+        for name in ("loss_first", "loss_last", "heldout_loss"):
             figures[name] = getattr(self, name)
         clean: dict[str, Any] = finite(figures)
         return clean

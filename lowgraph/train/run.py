@@ -20,7 +20,7 @@ from lowgraph.train.logs import RunLog, open_log
 from lowgraph.train.loop import Trainer, check_resume, check_steps_left
 from lowgraph.train.plan import make_plan, model_of
 from lowgraph.train.result import Result, write_json
-from lowgraph.train.said import Progress, say_end, say_header
+from lowgraph.train.said import Progress, say_end, say_header, which_weights
 from lowgraph.train.sampling import generate
 from lowgraph.train.start import (
     initial_weights,
@@ -129,6 +129,7 @@ def _begin(trainer: Trainer, device: Device, data: Dataset) -> Result:
         clip_norm=plan.schedule.clip_norm,
         ema_decay=plan.schedule.ema_decay,
         schedule=plan.schedule.schedule,
+        weights_out=trainer.weights_out,
         context=plan.shape.context,
         seed=plan.schedule.seed,
         data=data.source,
@@ -151,8 +152,8 @@ def _conclude(result: Result, trainer: Trainer) -> None:
     result.grad_norms = trainer.norms
     result.masked_elements = sum(trainer.masked)
     result.masked_steps = sum(1 for count in trainer.masked if count)
+    result.masked_elements_total, result.masked_steps_total = trainer.masked_in_all()
     result.heldout = trainer.heldout
-    result.heldout_ema = trainer.heldout_ema
     result.interrupted = trainer.interrupted
     result.graph = "on" if report.captures else f"off: {report.why_no_graph}"
     for name in ("captures", "updates", "replays", "refusals", "launches_eager_step",
@@ -177,13 +178,16 @@ def _sample(trainer: Trainer, say: Say) -> str | None:
         say("sample: none, the run diverged")
         return None
     text = generate(
-        trainer.parts.inference.next_logits,
+        trainer.parts.next_logits,
         plan.shape.context,
         config.sample,
         config.temperature,
         plan.schedule.seed,
     ).decode(errors="replace")
-    say(f"sample of {config.sample} bytes at temperature {config.temperature:g}:\n{text}")
+    say(
+        f"sample of {config.sample} bytes at temperature {config.temperature:g}"
+        f"{which_weights(trainer)}:\n{text}"
+    )
     return text
 
 
@@ -191,8 +195,9 @@ def _export(trainer: Trainer, say: Say) -> None:
     folder, plan = trainer.config.export, trainer.plan
     if folder is not None:
         with naming("export"):
-            huggingface.save(folder, plan.model, plan.shape, trainer.checkpoint().parameters)
-        say(f"weights: written to {folder}")
+            weights = trainer.checkpoint().weights(trainer.weights_out)
+            huggingface.save(folder, plan.model, plan.shape, weights)
+        say(f"weights: written to {folder}{which_weights(trainer)}")
 
 
 def _write_files(config: TrainConfig, result: Result, say: Say) -> None:

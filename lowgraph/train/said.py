@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from lowgraph.memory import counted, readable
-from lowgraph.train import checkpoint
+from lowgraph.train import checkpoint, weights_out
 from lowgraph.train.datasets import Dataset
 from lowgraph.train.logs import LapFigures, RunLog
 from lowgraph.train.loop import Trainer
@@ -15,7 +15,7 @@ from lowgraph.train.plan import Schedule
 from lowgraph.train.result import Result
 from lowgraph.train.step_log import Lap
 
-__all__ = ["Progress", "say_end", "say_header"]
+__all__ = ["Progress", "learnt_by_heart", "say_end", "say_header", "which_weights"]
 
 Say = Callable[[str], None]
 
@@ -111,7 +111,7 @@ class Progress:
         self.note_heldout(trainer, loss)
         self._say(
             f"step {trainer.step:6d}/{trainer.plan.schedule.steps}  held-out loss {loss:.4f}"
-            f"{_averaged(trainer)}"
+            f"{which_weights(trainer)}"
         )
 
     def note_heldout(self, trainer: Trainer, loss: float) -> None:
@@ -127,10 +127,9 @@ class Progress:
             self._say(f"checkpoint: step {trainer.step} in {written}")
 
 
-def _averaged(trainer: Trainer) -> str:
-    """The newest held-out loss of the average of the weights, if there is one."""
-    found = trainer.heldout_ema
-    return f" (average of the weights: {found[-1][1]:.4f})" if found else ""
+def which_weights(trainer: Trainer) -> str:
+    """Which weights something is of, in brackets; nothing in a run that has no choice."""
+    return f" ({weights_out.KINDS[trainer.weights_out]})" if trainer.plan.schedule.averages else ""
 
 
 def _masked(elements: int, steps: int) -> str:
@@ -158,6 +157,15 @@ def _graph_line(trainer: Trainer) -> str:
     )
 
 
+def learnt_by_heart(result: Result) -> bool:
+    """Whether held-out data miss a baseline that the last training losses pass by a tenth."""
+    last = result.losses[-max(1, len(result.losses) // 10) :]
+    heldout, bar = result.heldout_loss, result.baseline_loss
+    if not last or heldout is None or not math.isfinite(heldout):
+        return False
+    return heldout >= bar and sum(last) / len(last) < 0.9 * bar
+
+
 def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
     """Say what came out: losses beside the baseline, times, and the report of the graph."""
     if result.interrupted:
@@ -169,11 +177,21 @@ def say_end(result: Result, trainer: Trainer, data: Dataset, say: Say) -> None:
     if not math.isfinite(heldout):
         gap = "the run diverged; try a lower --lr"
     say(
-        f"held-out loss {heldout:.4f} {result.loss_unit}{_averaged(trainer)}, {name} {bar:.4f}: "
-        f"{gap}"
+        f"held-out loss {heldout:.4f} {result.loss_unit}{which_weights(trainer)}, "
+        f"{name} {bar:.4f}: {gap}"
     )
+    if learnt_by_heart(result):
+        say(
+            f"held-out loss is not below the {owner}, the training loss is: the data are too few "
+            "for this preset and so many steps; give more data, fewer --steps or a smaller --preset"
+        )
     if result.masked_steps:
         say(_masked(result.masked_elements, result.masked_steps))
+    if result.resumed_from and result.masked_steps_total:
+        say(
+            f"with the steps before the resume: {counted(result.masked_elements_total, 'element')} "
+            f"of {counted(result.masked_steps_total, 'step')} counted as 0"
+        )
     if result.step_us is not None:
         warm = result.warm_step_us
         later = "" if warm is None else f"; of steps 50 and later: {warm / 1000:.3f} ms"

@@ -123,6 +123,8 @@ def _read_csv(path: Path, content: bytes) -> Table:
             )
     cells = [row for _, row in rows[1:]]
     try:
+        if b"_" in content and any("_" in cell for row in cells for cell in row):
+            raise ValueError("Python's own 1_0, which is 10 to float(), is a slip in a file")
         values = np.array(cells, dtype=np.float64)
     except ValueError as error:
         table = Table(path, np.empty((0, 0)), names, lines)
@@ -184,6 +186,8 @@ def _first_that_is_no_number(table: Table, cells: list[list[str]]) -> ConfigErro
 
 
 def _is_number(text: str) -> bool:
+    if "_" in text:
+        return False
     try:
         np.array([text], dtype=np.float64)
     except ValueError:

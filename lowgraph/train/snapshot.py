@@ -35,6 +35,7 @@ MAY_CHANGE = {
     "checkpoint_every": "when it is written; nothing is trained by it",
     "resume": "where the run comes from",
     "export": "an output",
+    "weights_out": "of what is measured and written; nothing is trained by it",
 }
 """Fields of TrainConfig that a resumed run may change, and why that leaves it the same run."""
 

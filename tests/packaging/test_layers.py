@@ -8,7 +8,7 @@ from tests.packaging.tree import PACKAGE, ROOT, Import, files, imports
 
 # README draws the same picture. Within a layer the order is: left may not import right.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "specs", "precision", "counters", "stages", "_version"),
+    ("errors", "specs", "precision", "counters", "stages", "early", "_version"),
     ("hostdev", "driver"),
     ("kernels", "memory"),
     ("capture", "ops", "blas", "interop"),

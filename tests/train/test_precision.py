@@ -145,7 +145,7 @@ def test_logits_are_numbers_in_every_precision(device: Device, tmp_path: Path) -
     found = {}
     for precision in map(str, Precision):
         trainer = trained(device, data, plan_in(precision))
-        found[precision] = trainer.parts.inference.next_logits(tokens, 7)
+        found[precision] = trainer.parts.next_logits(tokens, 7)
         trainer.close()
         assert found[precision].dtype == np.float32
     size = np.abs(found["fp32"]).max()

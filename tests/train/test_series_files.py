@@ -82,6 +82,12 @@ def test_what_spreadsheets_write_is_read(tmp_path: Path) -> None:
     assert read_series_file(_csv(tmp_path / "s.CSV", text)).features == 2
 
 
+def test_a_name_with_an_underscore_is_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("wind_speed,label\n" + "1,0\n2,1\n" * 10)
+    assert read_series_file(path).train.features.shape == (18, 1)
+
+
 def test_the_label_is_found_whatever_its_case(tmp_path: Path) -> None:
     rows = "".join(f"{n % 2},{n}\n" for n in range(20))
     series = read_series_file(_csv(tmp_path / "s.csv", "Label,a\n" + rows))
@@ -110,6 +116,14 @@ BAD_CSV = {
     "no header": ("".join(GOOD), "has no header: all of its first line are numbers"),
     "ragged": (HEADER + GOOD[0] + "1,2\n", "line 3 has 2 columns, the header 3"),
     "a word": (HEADER + GOOD[0] + "1,x,0\n", "line 3, column 2 (b) is 'x', no number"),
+    "digits parted as Python does": (
+        HEADER + GOOD[0] + "1,1_0,0\n",
+        "line 3, column 2 (b) is '1_0', no number",
+    ),
+    "the same in the label": (
+        HEADER + GOOD[0] + "1,2,0_1\n",
+        "line 3, column 3 (label) is '0_1', no number",
+    ),
     "an empty cell": (HEADER + GOOD[0] + ",1,0\n", "line 3, column 1 (a) is empty, no number"),
     "after a blank line": (HEADER + "\n" + "1,?,0\n", "line 3, column 2 (b) is '?', no number"),
     "NaN": (HEADER + GOOD[0] + "1,nan,0\n", "line 3, column 2 (b) is nan, no finite number"),

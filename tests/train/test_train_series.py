@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 from lowgraph.train.config import TrainConfig
+from lowgraph.train.default_series import read_default_series
 from lowgraph.train.run import run
+from lowgraph.train.series import Series
 from lowgraph.train.series_files import read_series_file
 from tests.train.runs import example
 
@@ -49,13 +52,14 @@ def test_a_run_on_a_csv_file_says_and_writes_what_fits_a_series(
         "\nmodel: features 3, as the data have; preset nano has 8\n",
         "parameters: features 3, width 32, context 48,",
         "\nloss in nats a label; a time step is a row\n", " time steps/s", "4 windows each",
-        f" nats a label, train label rate {read_series_file(table).baseline():.4f}", "captures 1",
+        f" nats a label, best constant answer {read_series_file(table).baseline():.4f}",
+        "captures 1",
     ):  # fmt: skip
         assert said in done.stdout, f"{said!r} is not in\n{done.stdout}"
     assert "tokens" not in done.stdout and "steps 50" not in done.stdout
     found = json.loads(figures.read_text())
     assert (found["model"], found["loss_unit"]) == ("mamba2", "nats a label")
-    assert (found["baseline"], found["bigram_loss"]) == ("train label rate", None)
+    assert (found["baseline"], found["bigram_loss"]) == ("best constant answer", None)
     assert found["warm_step_us"] is None and found["step_us"] > 0
     again = example(*common, "--steps", "8", "--resume", str(folder))  # the model is the file's
     assert again.returncode == 0, again.stderr
@@ -71,9 +75,50 @@ def test_a_series_whose_past_tells_is_learnt(spec: str, table: Path) -> None:
     result = run(config, said.append)
     assert (result.captures, result.replays) == (1, 149)
     assert (result.heldout_loss or 9.0) < 0.5 * result.baseline_loss
-    assert "below the train label rate's" in "\n".join(said)
+    assert "below the best constant answer's" in "\n".join(said)
     warm: Any = result.warm_step_us
     assert f"; of steps 50 and later: {warm / 1000:.3f} ms" in "\n".join(said)
+
+
+def test_data_that_are_learnt_by_heart_are_told(spec: str, tmp_path: Path) -> None:
+    """The held-out rows have the labels turned round: whoever learns the others is wrong on them.
+
+    Of a run that has learnt nothing yet it is not said.
+    """
+    x = np.random.default_rng(7).normal(size=(600, 2))
+    label = (x[:, 0] > 0) ^ (np.arange(600) >= 540)
+    np.save(tmp_path / "turned.npy", np.column_stack([x, label]))
+    told = "held-out loss is not below the best constant answer's, the training loss is: the data"
+    for steps, rate, count in ((60, 1e-2, 1), (2, 1e-9, 0)):
+        said: list[str] = []
+        config = TrainConfig(
+            device=spec, model="mamba2", preset="nano", data=tmp_path / "turned.npy", steps=steps,
+            learning_rate=rate, heldout_batches=8,
+        )  # fmt: skip
+        result = run(config, said.append)
+        assert (result.heldout_loss or 0.0) > result.baseline_loss
+        assert len([line for line in said if line.startswith(told)]) == count
+
+
+def test_a_model_that_cannot_see_the_past_does_not_pass_the_recordings_bar(
+    spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Crippled by its data: the features of each row are another row's."""
+    pytest.importorskip("matplotlib")
+
+    def mixed() -> Series:
+        series, generator = read_default_series(), np.random.default_rng(0)
+        parts = [
+            replace(part, features=generator.permutation(part.features))
+            for part in (series.train, series.heldout)
+        ]
+        return replace(series, train=parts[0], heldout=parts[1])
+
+    monkeypatch.setattr("lowgraph.train.datasets.read_default_series", mixed)
+    config = TrainConfig(device=spec, model="mamba2", preset="nano", steps=60)
+    result = run(config, lambda text: None)
+    assert (result.heldout_loss or 0.0) > result.baseline_loss
+    assert np.mean(result.losses[-10:]) < np.mean(result.losses[:10])  # it did learn the rate
 
 
 def test_without_data_it_trains_on_the_recording(spec: str) -> None:
@@ -84,4 +129,4 @@ def test_without_data_it_trains_on_the_recording(spec: str) -> None:
     assert "data: matplotlib's membrane.dat (a membrane's voltage and its latest changes; label: " \
         "the next value is higher): 11968 rows of 8 features" in lines  # fmt: skip
     assert "as the data have" not in lines
-    assert (result.heldout_loss or 9.0) < result.baseline_loss
+    assert (result.heldout_loss or 9.0) < result.baseline_loss - 0.03

@@ -201,11 +201,11 @@ def test_next_logits_are_those_of_a_window(device: Device, corpus: Corpus) -> No
     """What lies behind the asked position does not matter: the model is causal."""
     with trained(device, corpus, micro_plan()) as trainer:
         tokens = np.arange(16, dtype=np.int32)
-        first = trainer.parts.inference.next_logits(tokens, 7)
+        first = trainer.parts.next_logits(tokens, 7)
         tokens[8:] = 99
-        np.testing.assert_array_equal(trainer.parts.inference.next_logits(tokens, 7), first)
+        np.testing.assert_array_equal(trainer.parts.next_logits(tokens, 7), first)
         tokens[7] = 99
-        assert (trainer.parts.inference.next_logits(tokens, 7) != first).any()
+        assert (trainer.parts.next_logits(tokens, 7) != first).any()
 
 
 @pytest.mark.parametrize("phase", [Phase.PRIMING, Phase.CAPTURING])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from lowgraph.train.step import TrainingStep
 from tests.models import reference
 from tests.models.oracle import MARGIN, compare, split_key_bias, worst
 from tests.train.linear_series import LINEAR, linear_plan, separable_series
-from tests.train.runs import SHAPE, micro_corpus, micro_plan, trained
+from tests.train.runs import SHAPE, assert_same, micro_corpus, micro_plan, trained
 from tests.train.updates import EVERYTHING
 
 pytestmark = pytest.mark.both
@@ -162,8 +161,7 @@ def test_a_resume_with_everything_on_is_the_run_bit_for_bit(
             resumed.train()
             resumed.evaluate()
             assert (resumed.first_step, resumed.losses) == (5, straight.losses[5:])
-            assert (resumed.norms, resumed.heldout_ema) == (straight.norms[5:],
-                                                            straight.heldout_ema)  # fmt: skip
+            assert (resumed.norms, resumed.heldout) == (straight.norms[5:], straight.heldout)
             for group, values in resumed.parts.tensors().items():
                 for name, value in values.items():
                     same = value.view(np.uint32) == end[group][name].view(np.uint32)
@@ -185,52 +183,116 @@ def test_a_resume_refuses_another_update(device: Device, corpus: Corpus) -> None
 # ---- the average of the weights ----
 
 
-def test_the_heldout_loss_of_the_average_is_the_models_with_those_weights(
-    device: Device, corpus: Corpus
+@pytest.mark.parametrize("which", ["ema", "plain"])
+def test_the_heldout_loss_is_the_models_with_the_weights_that_come_out(
+    device: Device, corpus: Corpus, which: str
 ) -> None:
     """Float64 on the windows that the plan names, 1e-6 of a float32 mean; graph and steps go on."""
     plan = micro_plan(ema_decay=0.9)
-    with trained(device, corpus, plan, eval_every=6) as trainer:
+    flags = {"weights_out": which} if which == "plain" else {}
+    with trained(device, corpus, plan, eval_every=6, **flags) as trainer:
         trainer.evaluate()
-        tensors = trainer.parts.tensors()
-        assert [step for step, _ in trainer.heldout_ema] == [6, 12]
-        assert trainer.parts.averaged is not None
-        report = trainer.parts.averaged.graph_step.report()
+        kept = trainer.checkpoint()
+        assert [step for step, _ in trainer.heldout] == [6, 12]
+        report = trainer.parts.evaluation.graph_step.report()
         assert (report.captures, report.replays, report.refusals) == (1, 7, 0)
         graph = trainer.parts.graph_step.graph
         assert graph is not None
         trainer.parts.advance()
         assert trainer.parts.graph_step.graph is graph
         assert trainer.parts.graph_step.report().replays == 12
-        before = trainer.parts.averaged.loss()
-        assert before != trainer.heldout_ema[-1][1]
-        told = trainer.heldout[-1][1], trainer.heldout_ema[-1][1]
+        told = trainer.heldout[-1][1]
+        assert trainer.evaluate() != told
+        assert trainer.weights_out == which
+    losses = {name: _heldout_loss(plan, corpus, kept.weights(name)) for name in ("plain", "ema")}
+    assert told == pytest.approx(losses.pop(which), rel=1e-6)
+    assert told != pytest.approx(next(iter(losses.values())), rel=1e-4)
+
+
+def _heldout_loss(plan: Plan, corpus: Corpus, weights: dict[str, Any]) -> float:
+    """The NumPy model's, in float64, on four batches."""
     context = plan.shape.context
     windows, starts = heldout_plan(len(corpus.heldout), context, plan.schedule.batch, 4)
-    for ours, group in zip(told, ("parameters", "ema"), strict=True):
-        weights = {name: value.astype(np.float64) for name, value in tensors[group].items()}
-        losses = []
-        for start in starts:
-            piece = corpus.heldout[start : start + windows * context + 1].astype(np.int64)
-            tokens, targets = (part.reshape(windows, context) for part in (piece[:-1], piece[1:]))
-            losses.append(reference.loss_and_gradients(plan.shape, weights, tokens, targets)[0])
-        assert ours == pytest.approx(np.mean(losses), rel=1e-6)
+    double = {name: value.astype(np.float64) for name, value in weights.items()}
+    losses = []
+    for start in starts:
+        piece = corpus.heldout[start : start + windows * context + 1].astype(np.int64)
+        tokens, targets = (part.reshape(windows, context) for part in (piece[:-1], piece[1:]))
+        losses.append(reference.loss_and_gradients(plan.shape, double, tokens, targets)[0])
+    return float(np.mean(losses))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_an_average_is_evaluated_as_a_model_that_begins_with_it(
+def test_an_average_comes_out_as_a_model_that_begins_with_it(
     device: Device, corpus: Corpus, precision: str
 ) -> None:
-    """Bit for bit: in bfloat16 the products read a copy of the average that is made in time."""
+    """Losses and logits bit for bit: in bfloat16 the products read a copy of the average that is
+    made in time, also where logits are read first.
+    """
     plan = replace(micro_plan(ema_decay=0.9), precision=precision)
+    tokens = np.arange(plan.shape.context, dtype=np.int32)
     with trained(device, corpus, plan) as trainer:
-        trainer.evaluate()
+        logits = trainer.parts.next_logits(tokens, 7)
+        trainer.parts.advance()
+        after = trainer.parts.next_logits(tokens, 7)
+        found = trainer.evaluate()
         average = trainer.parts.tensors()["ema"]
-        found = trainer.heldout_ema[-1][1]
+    assert (after != logits).any()
     asked = TrainConfig(heldout_batches=4)
     with Trainer(device, asked, plan, corpus, weights=average) as fresh:
+        np.testing.assert_array_equal(fresh.parts.next_logits(tokens, 7), after)
         assert fresh.evaluate() == found
-        assert fresh.heldout_ema == fresh.heldout, "an average begins at the parameters"
+        begun = fresh.checkpoint()
+        for name, value in begun.weights("plain").items():
+            np.testing.assert_array_equal(value, begun.weights("ema")[name], err_msg=name)
+
+
+def test_a_sample_is_of_the_average_unless_the_plain_weights_are_asked_for(
+    device: Device, tmp_path: Path
+) -> None:
+    """The texts are those of runs that begin with these weights, and cannot move them."""
+    micro_corpus(tmp_path)
+    flags: dict[str, Any] = {
+        "device": device.spec, "preset": "nano", "batch": 1, "data": tmp_path / "micro.txt",
+        "heldout_batches": 1, "sample": 24, "temperature": 0.5,
+    }  # fmt: skip
+    averaged = {**flags, "ema_decay": 0.9, "steps": 6, "learning_rate": 0.05, "warmup": 0}
+    still = {**flags, "steps": 1, "learning_rate": 1e-30, "weight_decay": 0.0}
+    texts = {}
+    for name, asked in (("ema", {}), ("plain", {"weights_out": "plain"})):
+        said: list[str] = []
+        out = tmp_path / name
+        result = run(TrainConfig(**averaged, **asked, export=out), said.append)
+        assert result.weights_out == name
+        of = {"ema": "(average of the weights)", "plain": "(plain weights)"}[name]
+        assert f"weights: written to {out} {of}" in said
+        assert any(line.startswith(f"sample of 24 bytes at temperature 0.5 {of}:") for line in said)
+        texts[name] = result.sample
+        again = run(TrainConfig(**still, weights=out), said.append)
+        assert again.sample == result.sample
+    assert texts["ema"] != texts["plain"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"weights_out": "both"}, "^unknown --weights-out 'both'; use plain, ema"),
+        ({"weights_out": "ema"}, "^--weights-out ema: the run keeps no average of the weights; le"),
+        ({"weights_out": "ema", "ema_decay": 0.0}, "or begin one with --ema DECAY$"),
+    ],
+)
+def test_an_average_that_there_is_not_cannot_come_out(flags: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        TrainConfig(**flags)
+
+
+def test_a_resumed_run_may_choose_other_weights_of_those_it_has(tmp_path: Path) -> None:
+    asked = {name: TrainConfig(resume=tmp_path, weights_out=name) for name in ("plain", "ema")}
+    for config in asked.values():
+        make_plan(config, "host", micro_plan(ema_decay=0.9))
+    make_plan(asked["plain"], "host", micro_plan())
+    with pytest.raises(ConfigError, match=r"^--weights-out ema: the run keeps no average"):
+        make_plan(asked["ema"], "host", micro_plan())
 
 
 def test_a_model_over_arenas_of_another_shape_is_refused(device: Device, corpus: Corpus) -> None:
@@ -244,8 +306,8 @@ def test_a_model_over_arenas_of_another_shape_is_refused(device: Device, corpus:
 
 def test_without_an_average_there_is_none(device: Device, corpus: Corpus) -> None:
     with trained(device, corpus, micro_plan(steps=2)) as trainer:
-        trainer.evaluate()
-        assert (trainer.parts.averaged, trainer.heldout_ema) == (None, [])
+        assert trainer.weights_out == "plain"
+        assert trainer.parts.model_out is trainer.parts.model
         assert sorted(trainer.parts.tensors()) == ["moment1", "moment2", "parameters"]
 
 
@@ -281,6 +343,69 @@ def test_spoiled_gradients_are_counted_and_the_run_goes_on(
         assert trainer.losses[-1] < trainer.losses[0] - 0.5
         assert not trainer.parts.tensors()["parameters"]["n.bias"].any()
         assert trainer.parts.tensors()["parameters"]["n.weight"].std() > 0
+
+
+@pytest.mark.parametrize(
+    ("graph", "accumulate", "spoiled"), [(True, 2, range(1, 13)), (False, 1, range(2, 13, 2))]
+)
+def test_counts_of_masked_elements_go_on_over_a_resume(
+    device: Device,
+    corpus: Corpus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    graph: bool,
+    accumulate: int,
+    spoiled: range,
+) -> None:
+    """12 steps straight, and 5 with a resume for the other 7: the same counts, in the file too."""
+    monkeypatch.setattr("lowgraph.train.parts.TrainingStep", Spoiled)
+    monkeypatch.setattr(Spoiled, "passes", 0)
+    plan = micro_plan(accumulate=accumulate)
+    kept: list[checkpoint.Checkpoint] = []
+    asked = TrainConfig(checkpoint=tmp_path, checkpoint_every=5, graph=graph)
+    with Trainer(device, asked, plan, corpus,
+                 on_checkpoint=lambda one: kept.append(one.checkpoint())) as straight:  # fmt: skip
+        straight.train()
+        end = straight.checkpoint()
+        assert straight.masked == [16 * (step in spoiled) for step in range(1, 13)]
+    counts = [sum(step in spoiled for step in range(1, last + 1)) for last in (5, 12)]
+    for found, steps in zip((kept[0], end), counts, strict=True):
+        assert (found.cursor.masked_elements, found.cursor.masked_steps) == (16 * steps, steps)
+    checkpoint.write(tmp_path, kept[0])
+    Spoiled.passes = 5 * accumulate  # as the straight run had it there
+    resume = checkpoint.read(tmp_path)
+    with Trainer(device, TrainConfig(graph=graph), plan, corpus, resume=resume) as resumed:
+        assert resumed.masked_in_all() == (16 * counts[0], counts[0])
+        resumed.train()
+        assert resumed.masked == straight.masked[5:]
+        assert_same(resumed.checkpoint(), end)
+
+
+def test_a_resumed_run_tells_what_was_masked_in_all(device: Device, tmp_path: Path) -> None:
+    micro_corpus(tmp_path)
+    flags: dict[str, Any] = {
+        "device": device.spec, "preset": "nano", "steps": 5, "batch": 1, "heldout_batches": 1,
+        "data": tmp_path / "micro.txt",
+    }  # fmt: skip
+    diverges = {"warmup": 1, "learning_rate": 1e30}
+    said: list[str] = []
+    folder = tmp_path / "kept"
+    whole = run(
+        TrainConfig(**flags, **diverges, checkpoint=folder, checkpoint_every=3), said.append
+    ).as_dict()
+    assert whole["masked_steps"] == whole["masked_steps_total"] == 4  # all but the first
+    assert not any("before the resume" in line for line in said)
+    again = run(
+        TrainConfig(**flags, resume=folder / checkpoint.PREVIOUS_NAME), said.append
+    ).as_dict()
+    assert (again["resumed_from"], again["masked_steps"]) == (3, 2)
+    for name in ("masked_elements_total", "masked_steps_total"):
+        assert again[name] == whole[name]
+    assert 0 < again["masked_elements"] < again["masked_elements_total"]
+    assert said.count(
+        f"with the steps before the resume: {whole['masked_elements']} elements of 4 steps "
+        "counted as 0"
+    ) == 1  # fmt: skip
 
 
 def test_a_run_that_diverges_reports_what_it_masked(device: Device, tmp_path: Path) -> None:
@@ -323,14 +448,11 @@ def test_a_run_says_its_update(device: Device, tmp_path: Path) -> None:
         "the weights with decay 0.9" in said
     )
     assert f"  norm {figures['grad_norms'][-1]:8.3g}  " in told
-    heldout, average = figures["heldout_loss"], figures["heldout_loss_ema"]
-    assert heldout != average and math.isfinite(average)
-    assert (
-        f"held-out loss {heldout:.4f} nats a byte (average of the weights: {average:.4f})" in told
-    )
-    on_the_way = figures["heldout"][0][1], figures["heldout_ema"][0][1]
-    line = "step      2/4  held-out loss {:.4f} (average of the weights: {:.4f})"
-    assert line.format(*on_the_way) in said
+    heldout = figures["heldout_loss"]
+    assert f"held-out loss {heldout:.4f} nats a byte (average of the weights), bigram" in told
+    on_the_way = figures["heldout"][0][1]
+    assert f"step      2/4  held-out loss {on_the_way:.4f} (average of the weights)" in said
+    assert figures["weights_out"] == "ema"
     assert (figures["accumulate"], figures["clip_norm"], figures["schedule"]) == (3, 0.5, "linear")
     assert (figures["ema_decay"], figures["masked_elements"]) == (0.9, 0)
     assert not any("warning" in line for line in said)
@@ -341,5 +463,5 @@ def test_a_run_says_its_update(device: Device, tmp_path: Path) -> None:
     assert (
         "update: cosine schedule to 0.1 of the peak, no clipping, no average of the weights" in said
     )
-    assert (figures["heldout_loss_ema"], figures["heldout_ema"]) == (None, [])
-    assert "average of the weights:" not in told
+    assert figures["weights_out"] == "plain"
+    assert "average of the weights)" not in told and "plain weights" not in told

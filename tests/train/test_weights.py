@@ -59,6 +59,34 @@ def test_a_run_exports_what_its_checkpoint_holds(
 
 
 @pytest.mark.both
+def test_a_run_that_averages_exports_the_average_bit_for_bit(
+    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The checkpoint keeps both; flag and command take the plain weights where these are asked for,
+    and the command without a flag what the run took.
+    """
+    flags = {"ema_decay": 0.9, "learning_rate": 0.05, "warmup": 0}
+    for which, asked in (("ema", {}), ("plain", {"weights_out": "plain"})):
+        first, kept = tmp_path / which, tmp_path / f"{which} kept"
+        train(checkpoint=kept, export=first, **flags, **asked)
+        found = checkpoint.read(kept)
+        of = {"plain": found.parameters, "ema": found.ema}
+        assert any((of["plain"][name] != of["ema"][name]).any() for name in found.ema)
+        loaded = huggingface.load(first, "charlm", NANO).parameters
+        for name, value in of[which].items():
+            np.testing.assert_array_equal(loaded[name], value, err_msg=name)
+        said = {"plain": "(plain weights)", "ema": "(average of the weights)"}
+        for flag in ((), ("--weights-out", "plain"), ("--weights-out", "ema")):
+            taken = flag[1] if flag else which
+            made = tmp_path / f"{which} made {taken} {len(flag)}"
+            assert main(["export", str(kept), str(made), *flag]) == 0
+            assert capsys.readouterr().out.endswith(f"{made} {said[taken]}\n")
+            loaded = huggingface.load(made, "charlm", NANO).parameters
+            for name, value in of[taken].items():
+                np.testing.assert_array_equal(loaded[name], value, err_msg=name)
+
+
+@pytest.mark.both
 def test_a_run_begins_with_the_weights_it_is_given(
     device: Device, train: Train, tmp_path: Path
 ) -> None:
@@ -133,6 +161,10 @@ def test_the_command_refuses_before_it_writes(
     assert "not a lowgraph checkpoint, or damaged" in said and "--resume" not in said
     assert said.endswith("there is no previous.safetensors beside it; name another checkpoint\n")
     checkpoint.write(tmp_path / "kept", filled_checkpoint(3))
+    ema = ["--weights-out", "ema"]
+    assert main(["export", str(tmp_path / "kept"), str(tmp_path / "a"), *ema]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: --weights-out ema: the run keeps no average of the weights; ")
     (tmp_path / "kept" / "checkpoint.safetensors").rename(tmp_path / "previous.safetensors")
     assert main(["export", str(tmp_path), str(tmp_path / "a")]) == 2
     said = capsys.readouterr().err
