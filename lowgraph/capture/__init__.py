@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lowgraph.capture.bisect import Break, bisecting
 from lowgraph.capture.buffers import HeldBuffer
 from lowgraph.capture.census import Census
 from lowgraph.capture.conditional import Conditional
@@ -12,6 +13,7 @@ from lowgraph.capture.node_params import NodeRecord
 from lowgraph.capture.phase import Move, Phase
 from lowgraph.capture.pinned_memory import ForeignMemory
 from lowgraph.capture.pins import CopyIn, Input, Rebind, Table
+from lowgraph.capture.probe import Probe, probing
 from lowgraph.capture.report import StepReport
 from lowgraph.capture.shapes import ShapeKeyedSteps
 from lowgraph.capture.shapes_report import ShapesReport
@@ -20,6 +22,7 @@ from lowgraph.capture.step import GraphStep
 from lowgraph.capture.window import Window
 
 __all__ = [
+    "Break",
     "CapturedGraph",
     "Census",
     "Conditional",
@@ -33,6 +36,7 @@ __all__ = [
     "Move",
     "NodeRecord",
     "Phase",
+    "Probe",
     "Rebind",
     "ShapeKeyedSteps",
     "ShapesReport",
@@ -41,6 +45,8 @@ __all__ = [
     "StepReport",
     "Table",
     "Window",
+    "bisecting",
     "drain_dropped",
+    "probing",
     "raise_pending",
 ]

@@ -17,12 +17,14 @@ import gc
 from types import TracebackType
 
 from lowgraph import driver
+from lowgraph.capture import bisect, watching
 from lowgraph.capture import census as census_of
 from lowgraph.capture.bodies import Bodies, Body
 from lowgraph.capture.census import Census
 from lowgraph.capture.guard import SPECIAL_STREAMS, WindowGuard
 from lowgraph.capture.interrupts import Shield
 from lowgraph.capture.journal import Journal, Listeners
+from lowgraph.capture.legacy_trap import LegacyTrap
 from lowgraph.capture.recording import Owner, Recording
 from lowgraph.capture.verdict import Evidence, as_refusal, verdict
 from lowgraph.driver import gate
@@ -41,6 +43,8 @@ class Window:
         refused (FrozenScalar).
     library: nothing is compiled or loaded inside; its kernels are made resident before.
     journal: "full" or "light", see Journal.
+    trap: of a probe pass (`capture.probe`), whose graph is thrown away and whose refusals are told
+        nobody.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Window:
         primed: Primed | None = None,
         primed_journal: Journal | None = None,
         journal: str = "full",
+        trap: LegacyTrap | None = None,
     ) -> None:
         """Describe the window; entering it begins the capture."""
         self.stream = stream
@@ -75,6 +80,8 @@ class Window:
         self._outer_guard: gate.Guard | None = None
         self._bodies: list[Body] = []
         self._owner = Owner(label)
+        self._trap = trap
+        self._bisector: bisect.Bisector | None = None
 
     # ---- in ----
 
@@ -95,6 +102,7 @@ class Window:
         except BaseException as error:
             refusal = self._leave(error) or error
             self._shield.down()
+            self._tell(refusal)
             if refusal is error:
                 raise
             raise refusal from error
@@ -149,6 +157,14 @@ class Window:
         self._guard.let_others_finish()
         driver.stream.begin_capture(self.stream, self.mode)
         self._undo.append("capture")
+        if self._trap is not None:
+            self._trap.join(self.stream)
+            self._undo.append("trap")
+        self._bisector = bisect.open_bisector(self.label, self.stream)
+        if self._bisector is not None:
+            self.journal.after_op = self._bisector.after_op
+            self._undo.append("bisector")
+            self._bisector.start()
         self._guard.armed = True
 
     # ---- out ----
@@ -167,6 +183,7 @@ class Window:
             refusal = self._leave(error)
         finally:
             self._lower_shield()
+        self._tell(refusal)
         if refusal is not None and refusal is not error:
             raise refusal from (refusal.__cause__ or error)
 
@@ -181,6 +198,10 @@ class Window:
             _destroy(recording.graph)
             recording.owner.let_go()
 
+    def _tell(self, refusal: BaseException | None) -> None:
+        if isinstance(refusal, CaptureRefused) and self._trap is None:
+            watching.refused(self.label, refusal, self._began_at)
+
     def _lower_shield(self) -> None:
         try:
             self._shield.down()
@@ -193,7 +214,13 @@ class Window:
         graph, end_error = 0, None
         while self._undo:
             step = self._undo.pop()
-            if step == "guard":
+            if step == "bisector" and self._bisector is not None:
+                self._bisector.stop()
+                self.journal.after_op = None
+            elif step == "trap" and self._trap is not None and self._guard is not None:
+                with self._guard.disarmed():
+                    self._trap.part(self.stream)
+            elif step == "guard":
                 gate.guard = self._outer_guard
             elif step == "capture":
                 graph, end_error = self._end_capture(error is None)
@@ -234,9 +261,7 @@ class Window:
         try:
             census = census_of.take_census(graph, self._body_graphs()) if graph else None
             refusal = verdict(
-                Evidence(
-                    self.label, self._began_at, self.journal, self._primed_journal, self._forked()
-                ),
+                self._evidence(),
                 census,
                 end_error,
                 error,
@@ -248,6 +273,15 @@ class Window:
         if refusal is not None:
             self._drop(graph)
         return refusal
+
+    @property
+    def broken(self) -> bisect.Break | None:
+        """Where a bisected window was broken; None if it was not, or is not bisected."""
+        return None if self._bisector is None else self._bisector.found
+
+    def _evidence(self) -> Evidence:
+        journal, primed = self.journal, self._primed_journal
+        return Evidence(self.label, self._began_at, journal, primed, self._forked(), self.broken)
 
     def _body_graphs(self) -> tuple[int, ...]:
         return tuple(body.graph for body in self._bodies if body.graph)  # 0: it was refused
@@ -272,6 +306,7 @@ class Window:
             owner,
             unowned,
             self._body_graphs(),
+            self._began_at,
         )
 
     def _drop(self, graph: int) -> None:

@@ -1,4 +1,4 @@
-"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, graphs, weights, checks."""
+"""`python -m lowgraph`: info, caches, gates, A/B, atlas, graphs, weights, checks, doctor."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lowgraph.cli import (
     check,
     compile,
     diff,
+    doctor,
     export,
     host_library,
     info,
@@ -35,6 +36,7 @@ _COMMANDS = {
     "atlas": atlas,
     "export": export,
     "check": check,
+    "doctor": doctor,
     "bench": bench,
     "show": show,
     "audit": audit,
