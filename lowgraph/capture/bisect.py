@@ -5,8 +5,9 @@
     print(breaks[0])            # "'step': broken at train.py:12 (stage 'sort') by ..."
 
 An op is a driver call, a launch, a call of a library, a stage that begins or ends, and, with
-`lines`, every line of Python that the window runs outside of lowgraph: so a call that does not come
-through lowgraph, of a C library or of somebody else's bindings, is found at its own line.
+`lines`, every line of Python that the window runs outside of lowgraph and of the standard library:
+so a call that does not come through lowgraph, of a C library or of somebody else's bindings, is
+found at its own line.
 A driver call that answers 901 was not the one: what broke the capture lies before it.
 """
 
@@ -17,11 +18,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from lowgraph import stages
-from lowgraph.driver import codes
+from lowgraph.driver import codes, gate
 from lowgraph.driver.callers import is_machinery, requester
 from lowgraph.driver.stream import capture_status_unheard
 from lowgraph.stages import within
@@ -29,6 +32,7 @@ from lowgraph.stages import within
 __all__ = ["Bisector", "Break", "bisecting", "open_bisector"]
 
 _INVALIDATED = 901
+_STANDARD = f"{Path(threading.__file__).parent}/"
 _TRACED = ("line", "return", "exception")
 
 
@@ -95,7 +99,7 @@ class Bisector:
 
     def stop(self) -> None:
         """Ask once more, and then no more: the capture is about to end."""
-        self._at_boundary()
+        self._at_boundary(stages.current())
         self._running = False
         self._stages.close()
         if self.lines_traced and sys.gettrace() == self._enter:
@@ -116,15 +120,15 @@ class Bisector:
 
     def begin(self, path: str) -> None:
         """A stage begins."""
-        self._at_boundary()
+        self._at_boundary(stages.current())
 
     def end(self, path: str) -> None:
         """A stage is about to end."""
-        self._at_boundary()
+        self._at_boundary(path)
 
-    def _at_boundary(self) -> None:
+    def _at_boundary(self, stage: str) -> None:
         if self._asks() and self._is_broken():
-            self._find("", 0, self._line or requester(), False)
+            self._find("", 0, self._line or requester(), False, stage)
 
     # ---- lines ----
 
@@ -135,13 +139,15 @@ class Bisector:
             outer.f_trace = self._step
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return None if is_machinery(frame.f_code.co_filename) else self._step
+        return self._step if _is_traced(frame.f_code.co_filename) else None
 
     def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
         """A line is about to run, or a function to return: what ran until here is over."""
         if not self._asks() or event not in _TRACED:
             return self._step if self._running else None
         if self._is_broken():
+            if _in_gate(frame):  # the call's own end will tell more
+                return self._step
             self._find("", 0, self._line or _place(frame), bool(self._line))
             return None
         now = _outside(frame.f_back) if event == "return" else frame
@@ -157,18 +163,34 @@ class Bisector:
         self.asked += 1
         return capture_status_unheard(self.stream) in ("invalidated", "none")  # none: it was ended
 
-    def _find(self, op: str, code: int, where: str, exact: bool) -> None:
+    def _find(self, op: str, code: int, where: str, exact: bool, stage: str | None = None) -> None:
         exact = exact or bool(self._line and where == self._line)
-        self.found = Break(self.label, op, code, where, stages.current(), self._after, exact)
+        stage = stages.current() if stage is None else stage
+        self.found = Break(self.label, op, code, where, stage, self._after, exact)
         if _asked is not None:
             _asked.breaks.append(self.found)
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:
-    """The nearest frame outside of lowgraph."""
-    while frame is not None and is_machinery(frame.f_code.co_filename):
+    """The nearest frame outside of lowgraph and of the standard library."""
+    while frame is not None and not _is_traced(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def _in_gate(frame: FrameType | None) -> bool:
+    """Whether a driver call through lowgraph is not over yet: the bindings run Python too."""
+    while frame is not None and frame.f_code.co_filename != gate.__file__:
+        frame = frame.f_back
+    return frame is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_traced(name: str) -> bool:
+    """Left out are lowgraph and, as it breaks no capture, the standard library."""
+    if is_machinery(name) or name.startswith("<frozen "):
+        return False
+    return not name.startswith(_STANDARD) or "-packages" in name
 
 
 def _place(frame: FrameType) -> str:

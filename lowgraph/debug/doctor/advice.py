@@ -40,6 +40,12 @@ _HIDDEN = Advice(
     "call it outside of the step",
     _PAGE,
 )
+_EMPTY = Advice(
+    "empty graphs",
+    "nothing was sent to the stream while it captured, and replays do nothing: launch on the "
+    "capturing stream",
+    _ERRORS,
+)
 _CALLS = {
     900: "the call may not be made while a stream captures: make it before, or behind the end",
     901: "the capture had been broken before: look at the first call that is named for it",
@@ -58,6 +64,8 @@ def of(report: DoctorReport) -> Iterator[Advice]:
     yield from _of_unowned(report.unowned)
     yield from _of_refusals(report.refusals)
     yield from _of_calls(report.captures)
+    if any(one.outcome == "recorded" and not one.nodes for one in report.captures):
+        yield _EMPTY
     if any(not one.refused for one in report.frozen_scalars):  # else its refusal says it
         yield _FROZEN
     if any(race.certain for race in report.races):

@@ -96,8 +96,7 @@ class DriverRecord:
             began = seen.began_at
             self._leak(Leak("allocation", seen.label, "", what, began, began))
         if event.code and seen.broken is None:  # not joined, or ended by the wrong thread
-            seen.broken = RefusedCall(event.call, event.code, caller()[0], event.own)
-            seen.refused.append(seen.broken)
+            seen.refused.append(RefusedCall(event.call, event.code, caller()[0], event.own))
         self._merge(seen)
         self._say(f"{seen.outcome} by {seen.by}: {seen.size} nodes, begun at {seen.began_at}")
 

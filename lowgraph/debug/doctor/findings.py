@@ -72,8 +72,8 @@ class CaptureSeen:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it became a graph, and nothing was refused on the way."""
-        return self.outcome == "recorded" and not self.refused
+        """Whether it became a graph that does something, and nothing was refused on the way."""
+        return self.outcome == "recorded" and bool(self.nodes) and not self.refused
 
 
 @dataclass

@@ -194,8 +194,7 @@ class LibraryRecord:
 
     def _leak(self, new: Leak) -> None:
         for known in self.leaks:
-            same = (known.kind, known.capture, known.where) == (new.kind, new.capture, new.where)
-            if same and _without_numbers(known.what) == _without_numbers(new.what):
+            if (known.kind, known.capture, known.where) == (new.kind, new.capture, new.where):
                 known.times += 1
                 return
         self.leaks.append(new)
@@ -220,7 +219,8 @@ def _refusal(label: str, refusal: CaptureRefused, began_at: str) -> RefusalSeen:
 
 
 def _key(one: RefusalSeen) -> tuple[str, ...]:
-    return one.label, one.type, one.where, _without_numbers(one.reason)
+    """One line that asks for more at each attempt is one reason."""
+    return one.label, one.type, one.where or _without_numbers(one.reason)
 
 
 def _without_numbers(reason: str) -> str:

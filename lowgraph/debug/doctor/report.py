@@ -145,7 +145,7 @@ def _kinds(counts: Mapping[str, int]) -> str:
 def _capture(one: CaptureSeen) -> Iterator[str]:
     who = "" if one.by == LOWGRAPH else f", by {one.by}"
     mode = f", {one.mode}" if one.mode else ""
-    nodes = f"{counted(one.size, 'node')}: {_kinds(one.nodes)}" if one.nodes else "empty"
+    nodes = f"{counted(one.size, 'node')}: {_kinds(one.nodes)}" if one.nodes else "EMPTY"
     end = nodes if one.outcome == "recorded" else f"{one.outcome.upper()}{_end(one)}"
     began = one.began_at or "no line of Python"
     yield f"{one.label!r}{who}: {end}; begun at {began}{mode}{_times(one.times)}"
@@ -190,8 +190,8 @@ def _frozen(one: FrozenFound) -> str:
 
 def _refusal(one: RefusalSeen) -> Iterator[str]:
     where = f"{one.where}: " if one.where else ""
-    stage = within(one.stage)
-    yield f"{one.label!r}: {one.type}: {where}{one.reason}{stage}{_times(one.times)}"
+    told = f"{one.type}{within(one.stage)}"
+    yield f"{one.label!r}: {told}: {where}{one.reason}{_times(one.times)}"
     if one.broken:
         yield f"  {one.broken}"
     yield from (f"  suspect: {each}" for each in one.suspects)

@@ -41,6 +41,10 @@ uint64_t handle_of_stream(const Stream* stream) {
 void add(const char* kind, const Capture& capture, const Stream* stream, CUresult code,
          std::string what = "") {
     const bool own = capture.owner == std::this_thread::get_id();
+    if (!watcher().events.empty()) {  // a call may look at the rules twice; it is told once
+        const Told& last = watcher().events.back();
+        if (last.kind == kind && last.capture == capture.id && last.code == code) return;
+    }
     watcher().events.push_back({kind, std::move(what), capture.id, handle_of_stream(stream), code, own,
                                 telling::calling});
     telling::waiting = true;

@@ -35,25 +35,31 @@ def step(body: Callable[[int], None], label: str, **options: Any) -> GraphStep:
     )  # fmt: skip
 
 
+class RawAdd:
+    """Launches `add` on y past lowgraph."""
+
+    def __init__(self) -> None:
+        self._values = ctypes.c_uint64(y.address), ctypes.c_float(1.0), ctypes.c_int(N)
+        self._pointers = (ctypes.c_void_p * 3)(*map(ctypes.addressof, self._values))
+
+    def words(self, on: int) -> tuple[Any, ...]:
+        """What cuLaunchKernel is given."""
+        sizes = (GRID, 1, 1, BLOCK, 1, 1, 0)
+        return add.handle, *sizes, on, ctypes.addressof(self._pointers), 0
+
+    def __call__(self, on: int) -> int:
+        """Launch it; returns the code."""
+        return raw("cuLaunchKernel", *self.words(on))
+
+
+raw_add = RawAdd()
+
+
 def raw(name: str, *args: Any) -> int:
     """Call the driver past lowgraph; returns the code."""
     return int(getattr(cu, name)(*args)[0])
 
 
-def raw_add(on: int) -> int:
-    """Launch `add` on y past lowgraph; returns the code."""
-    values = ctypes.c_uint64(y.address), ctypes.c_float(1.0), ctypes.c_int(N)
-    pointers = (ctypes.c_void_p * 3)(*map(ctypes.addressof, values))
-    grid, block = (GRID, 1, 1), (BLOCK, 1, 1)
-    return raw("cuLaunchKernel", add.handle, *grid, *block, 0, on, ctypes.addressof(pointers), 0)
-
-
-def begin(mode: str = "THREAD_LOCAL") -> None:
-    """Begin a capture past lowgraph."""
-    named = getattr(cu.CUstreamCaptureMode, f"CU_STREAM_CAPTURE_MODE_{mode}")
-    assert raw("cuStreamBeginCapture", stream, named) == 0
-
-
-def end() -> int:
-    """End it; returns the code."""
-    return raw("cuStreamEndCapture", stream)
+def mode_of(name: str) -> Any:
+    """A capture mode of the bindings."""
+    return getattr(cu.CUstreamCaptureMode, f"CU_STREAM_CAPTURE_MODE_{name}")
