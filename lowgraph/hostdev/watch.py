@@ -11,12 +11,16 @@ look at a flag.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-__all__ = ["KINDS", "CaptureEvent", "Listener", "apply", "listening"]
+from lowgraph.hostdev.build import LIBRARY_NAME
+
+__all__ = ["KINDS", "CaptureEvent", "Listener", "adopt", "apply", "is_told", "listening"]
 
 KINDS = ("begun", "ended", "broken", "refused", "elsewhere", "let through")
 """What can happen. "begun" (what: the mode); "ended" with a code (what: its nodes, a kind and
@@ -72,6 +76,28 @@ def apply(library: ctypes.CDLL) -> None:
     _library = library
     if _listener is not None:
         library.lowgraph_host_watch_captures(_told)
+
+
+def adopt() -> None:
+    """Apply to a library that a program of others finds on $LD_LIBRARY_PATH, by itself and later.
+
+    It is loaded now, as the program would with its first driver call. Nothing to do where the path
+    has no libcuda, or somebody else's.
+    """
+    if _library is not None:
+        return
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    for folder in filter(None, folders):
+        path = Path(folder) / LIBRARY_NAME
+        if path.is_file():  # the first one is what the program gets
+            if b"lowgraph_host_watch_captures" in path.read_bytes():
+                apply(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL))
+            return
+
+
+def is_told() -> bool:
+    """Whether the process has a library that tells of captures."""
+    return _library is not None
 
 
 @contextmanager

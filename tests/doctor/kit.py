@@ -29,12 +29,12 @@ class Run:
         return [one for one in self.report[key] if label in (one.get(name) for name in named)]
 
 
-def run_python(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def run_python(*words: str, given: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     """Run this Python in the checkout, with a text on its standard input."""
     return subprocess.run(
         [sys.executable, *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
         input=given,
         capture_output=True,
         text=True,
@@ -44,12 +44,17 @@ def run_python(*words: str, given: str = "") -> subprocess.CompletedProcess[str]
 
 
 def run_doctor(
-    folder: Path, script: Path | str, *words: str, flags: tuple[str, ...] = (), given: str = ""
+    folder: Path,
+    script: Path | str,
+    *words: str,
+    flags: tuple[str, ...] = (),
+    given: str = "",
+    **variables: str,
 ) -> Run:
     """Run the command on a script with its report as JSON in `folder`."""
     path = folder / "report.json"
     command = ("-m", "lowgraph", "doctor", *flags, str(script), *words, "--json", str(path))
-    done = run_python(*command, given=given)
+    done = run_python(*command, given=given, **variables)
     report = json.loads(path.read_text()) if path.exists() else {}
     return Run(done.returncode, done.stdout, done.stderr, report)
 

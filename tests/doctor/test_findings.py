@@ -120,5 +120,10 @@ def test_nothing_is_found_where_nothing_is_wrong(device: Device, tmp_path: Path)
     assert "probe of 'clean': nothing was sent to the legacy stream" in done.out
 
 
+def test_its_own_exit_code_comes_before_that_of_findings(device: Device, tmp_path: Path) -> None:
+    done = run_doctor(tmp_path, SCRIPTS / "wrong.py", device.spec, "races", "exits")
+    assert (done.code, done.report["exit_code"], done.report["findings"]) == (3, 3, 1)
+
+
 def advised(run: Run, about: str) -> dict[str, Any]:
     return only([one for one in run.report["advice"] if one["about"] == about])

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from lowgraph.driver import Device
+from lowgraph.hostdev import build
 from tests.doctor.kit import SCRIPTS, Run, line, run_doctor
+from tests.foreign import programs
 
 pytestmark = pytest.mark.host
 
@@ -112,3 +115,22 @@ def test_the_script_is_told_nothing_else_than_without_the_doctor(
     """Its own asserts hold its codes; this is its output."""
     assert others.out.splitlines()[0] == "codes as ever"
     assert others.report["exit_code"] == 0
+
+
+def test_a_program_of_cuda_cores_on_the_library_path(device: Device, tmp_path: Path) -> None:
+    """It imports nothing of lowgraph, whose library its bindings find by themselves."""
+    pytest.importorskip("cuda.core.graph", reason="this cuda.core has no graph package")
+    image = tmp_path / "capture.image"
+    image.write_bytes(programs.image_of(device, programs.EXAMPLE.with_suffix(".cu")))
+    found = {"LD_LIBRARY_PATH": str(build.link_folder())}
+    done = run_doctor(tmp_path, "examples/cuda_core_graph.py", str(image), **found)
+    assert (done.code, done.out.splitlines()[0]) == (0, f"device: {device.title}"), done.err
+    assert done.report["device"] == "host"
+    nodes = [(one["by"], one["nodes"], one["kernels"]) for one in done.report["captures"]]
+    assert nodes == [
+        ("others", {"kernel": 2, "memcpy": 1}, {"add_scaled": 1, "square": 1}),
+        ("others", {"kernel": 2, "memcpy": 1}, {"add_scaled": 1, "square": 1}),
+        ("others", {"kernel": 1, "memcpy": 1}, {"add_scaled": 1}),
+    ]
+    places = {one["began_at"].partition(":")[0] for one in done.report["captures"]}
+    assert places == {"examples/cuda_core_graph.py"}

@@ -22,6 +22,7 @@ _LEAKS = {
     "allocates does so at every replay",
     "synchronisation": "nothing runs in a capture that could be waited for: read results behind "
     "the step",
+    "call": "no replay makes this call: make it before the capture, or behind its end",
 }
 _FROZEN = Advice(
     "frozen scalars",

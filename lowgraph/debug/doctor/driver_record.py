@@ -16,9 +16,9 @@ from lowgraph.debug.doctor.frames import caller
 from lowgraph.driver import captures
 from lowgraph.hostdev.watch import CaptureEvent
 
-__all__ = ["SYNCS", "DriverRecord"]
+__all__ = ["DriverRecord"]
 
-SYNCS = frozenset({"cuStreamSynchronize", "cuStreamQuery", "cuEventSynchronize", "cuEventQuery"})
+_SYNCS = frozenset({"cuStreamSynchronize", "cuStreamQuery", "cuEventSynchronize", "cuEventQuery"})
 _MEMORY = frozenset({"mem_alloc", "mem_free"})
 
 
@@ -136,7 +136,8 @@ class DriverRecord:
 
     def _let_through(self, seen: CaptureSeen, event: CaptureEvent) -> None:
         if event.own:
-            kind = "synchronisation" if event.call in SYNCS else "allocation"
+            kind = "allocation" if event.call.startswith("cuMem") else "call"
+            kind = "synchronisation" if event.call in _SYNCS else kind
             told = event.call, event.call, caller()[0], seen.began_at
             self._leak(Leak(kind, seen.label, *told))
 

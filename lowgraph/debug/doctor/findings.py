@@ -80,8 +80,9 @@ class CaptureSeen:
 class Leak:
     """What was asked for while a capture was open, and is in no replay.
 
-    kind: "work", "allocation" or "synchronisation". call: the driver function, or "" where several
-    are meant. what: "kernel NAME", "memcpy" ... stream: that it ran on, 0 if none.
+    kind: "work", "allocation", "synchronisation" or "call" (any other). call: the driver function,
+    or "" where several are meant. what: "kernel NAME", "memcpy" ... stream: that it ran on, 0 if
+    none.
     stopped: refused before it reached the driver.
     """
 

@@ -23,6 +23,7 @@ __all__ = ["GateRecord"]
 
 _BEGIN, _END = "cuStreamBeginCapture", "cuStreamEndCapture"
 _NOT_READY = 600
+_LET_THROUGH = captures.UNSAFE - {"cuStreamDestroy", "cuEventDestroy"}
 _WORD = {"Memcpy": "memcpy", "Memset": "memset", "LaunchHost": "host"}
 _MODES = ("global", "thread_local", "relaxed")  # by the driver's number
 
@@ -31,6 +32,7 @@ _MODES = ("global", "thread_local", "relaxed")  # by the driver's number
 class _Open:
     number: int
     stream: int
+    mode: str
     thread: int
     forks: ForkTracker
     sent: Counter[str] = field(default_factory=Counter)
@@ -82,10 +84,11 @@ class GateRecord:
 
     def _begin(self, args: tuple[Any, ...]) -> None:
         stream = int(args[0])
-        made = _Open(self._next, stream, threading.get_ident(), ForkTracker(stream))
+        mode = _MODES[int(args[1])]
+        made = _Open(self._next, stream, mode, threading.get_ident(), ForkTracker(stream))
         self._next += 1
         self._open[stream] = made
-        self._tell(made, "begun", _BEGIN, _MODES[int(args[1])])
+        self._tell(made, "begun", _BEGIN, mode)
 
     def _end(self, stream: int, code: int) -> None:
         capture = self._open.pop(stream, None)
@@ -112,7 +115,7 @@ class GateRecord:
             capture.sent[_what(op, args)] += 1
         elif stream is not None:
             self._tell(capture, "elsewhere", op, _what(op, args), stream=stream)
-        elif op in captures.UNSAFE:
+        elif capture.mode == "relaxed" and op in _LET_THROUGH:
             self._tell(capture, "let through", op, "")
 
     def _tell(

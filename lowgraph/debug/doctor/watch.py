@@ -19,7 +19,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from lowgraph import driver, hostdev
+from lowgraph import driver
 from lowgraph.capture import Break, CapturedGraph, Journal, Probe, bisecting, probing, watching
 from lowgraph.capture.pins import Pin
 from lowgraph.debug.doctor import advice
@@ -55,7 +55,8 @@ class Doctor:
 
     def __enter__(self) -> Doctor:
         """Start listening."""
-        gate = GateRecord(self._on_event, hostdev.is_loaded)
+        watch.adopt()
+        gate = GateRecord(self._on_event, watch.is_told)
         for each in (watch.listening(self._on_event), watching.listening(self), gate.listening()):
             self._listening.enter_context(each)
         if self._bisect:
@@ -134,4 +135,4 @@ def _device() -> str:
     try:
         return driver.current().spec
     except DeviceUnavailable:
-        return "host" if hostdev.is_loaded() else ""
+        return "host" if watch.is_told() else ""
