@@ -138,10 +138,10 @@ class StepPasses:
         self._drain()
         self.pins.before_window()
         journal = self._kept.journal
-        if probe.is_probing():
-            probe.run(self.label, self._run_body, self._window)
         window = self._window()
         try:
+            if probe.is_probing():
+                probe.run(self.label, self._run_body, self._window)
             with window:
                 self._run_body()
             assert window.recording is not None, "a window that raised nothing has a recording"

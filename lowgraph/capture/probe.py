@@ -14,13 +14,13 @@ Legacy work of other threads is refused too meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from lowgraph.capture.bisect import Break, bisecting
 from lowgraph.capture.legacy_trap import LegacyTrap
 from lowgraph.capture.window import Window
-from lowgraph.errors import CaptureRefused, ContextPoisoned
+from lowgraph.errors import CaptureRefused, ContextPoisoned, DriverError
 
 __all__ = ["Probe", "is_probing", "probing", "run"]
 
@@ -70,17 +70,21 @@ def is_probing() -> bool:
 def run(label: str, body: Callable[[], None], window_of: Callable[[LegacyTrap], Window]) -> None:
     """Record `body` in a window of the trap, which is thrown away, and note what was met.
 
-    Raises ContextPoisoned, DriverError where no trap can be had, and Ctrl-C.
+    Raises ContextPoisoned, and Ctrl-C.
     """
-    trap = LegacyTrap()
+    broken: Break | None = None
+    error: Exception | None
     try:
-        window = window_of(trap)
-        with bisecting():
+        with closing(LegacyTrap()) as trap, bisecting():
+            window = window_of(trap)
             error = _record(window, body)
-    finally:
-        trap.close()
+            broken = window.broken
+    except ContextPoisoned:
+        raise
+    except DriverError as failure:  # there is no trap to be had
+        error = failure
     if _found is not None:
-        _found.append(Probe(label, window.broken, error))
+        _found.append(Probe(label, broken, error))
 
 
 def _record(window: Window, body: Callable[[], None]) -> Exception | None:

@@ -236,3 +236,36 @@ def test_probing_makes_as_many_streams_and_events_as_it_gives_back(parts: Parts)
         made = {name: count.calls.get(name, 0) for name in ("cuStreamCreate", "cuEventCreate")}
         gone = {name: count.calls.get(name, 0) for name in ("cuStreamDestroy", "cuEventDestroy")}
         assert list(made.values()) == list(gone.values()) == [1, 2]
+
+
+def test_without_a_trap_the_probe_says_so_and_the_step_is_recorded(parts: Parts) -> None:
+    if parts.rig.device.kind != "host":
+        pytest.skip("only the host device fails a call on demand")
+    from lowgraph.hostdev import control
+
+    parts.run = Parts.add
+    with probing() as probes:
+        parts.step()
+        control.fail("cuStreamCreate", 1, 2)
+        parts.step()
+    assert "cannot tell, it ended early: OutOfMemory: cuStreamCreate" in str(probes[0])
+    assert parts.step.report().captures == 1
+
+
+def test_a_ctrl_c_in_a_probe_leaves_the_step_as_one_in_its_window(parts: Parts) -> None:
+    def interrupted(p: Parts) -> None:
+        p.add()
+        if open_window.mine() is not None:
+            raise KeyboardInterrupt
+
+    parts.run = interrupted
+    with probing() as probes:
+        parts.step()
+        with pytest.raises(KeyboardInterrupt):
+            parts.step()
+        assert (probes, parts.pool.in_window, driver.gate.guard) == ([], False, None)
+        assert parts.step.phase.name == "INVALIDATED"
+        parts.run = Parts.add
+        parts.step()
+        parts.step()
+    assert parts.step.report().captures == 1 and len(probes) == 1

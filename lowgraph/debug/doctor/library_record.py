@@ -130,7 +130,8 @@ class LibraryRecord:
         else:
             self.refusals.append(new)
         if isinstance(refusal, FrozenScalar):
-            values = repr(refusal.recorded), repr(refusal.primed)
+            later = "" if refusal.primed is None else repr(refusal.primed)  # or it was declared
+            values = repr(refusal.recorded), later
             names = refusal.kernel, refusal.parameter
             self._freeze(FrozenFound(label, *names, *values, refusal.where or "", True))
         kind = _LEAK_OF.get(new.type)

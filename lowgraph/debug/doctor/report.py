@@ -182,9 +182,10 @@ def _leak(one: Leak) -> str:
 
 def _frozen(one: FrozenFound) -> str:
     when = "refused" if one.refused else "in every replay"
+    other = f"and {one.later} in another step" if one.later else "and was declared to change"
     return (
-        f"{one.graph!r}: {one.where}: {one.argument} of {one.kernel} is {one.recorded} {when}, and "
-        f"{one.later} in another step{_times(one.times)}"
+        f"{one.graph!r}: {one.where}: {one.argument} of {one.kernel} is {one.recorded} {when}, "
+        f"{other}{_times(one.times)}"
     )
 
 

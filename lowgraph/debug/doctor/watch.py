@@ -92,7 +92,7 @@ class Doctor:
             [],
             self._driver.beside,
             self._seconds,
-            [*self._notes, *self._library.notes],
+            list(dict.fromkeys([*self._notes, *self._library.notes])),
         )
         return replace(report, advice=list(advice.of(report)))
 
