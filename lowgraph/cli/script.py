@@ -43,7 +43,7 @@ def add_script(parser: argparse.ArgumentParser, flags: str = "") -> None:
 
 
 def script_of(given: argparse.Namespace, command: str) -> Script:
-    """The script that was named. Raises ConfigError for none, and for what is no Python."""
+    """The script that was named. Raises ConfigError for none, no Python, or no place for --json."""
     if not given.words:
         raise ConfigError(f"name the Python script to {command}: {command} SCRIPT [ARGS ...]")
     name, *rest = given.words
@@ -56,7 +56,10 @@ def script_of(given: argparse.Namespace, command: str) -> Script:
     arguments, path = _split(rest, given.json)
     if path == "":
         raise ConfigError("--json: the path is empty")
-    return Script(script, arguments, None if path is None else Path(path))
+    out = None if path is None else Path(path)
+    if out is not None and not out.parent.is_dir():  # else a long run would end with this
+        raise ConfigError(f"--json {out}: {out.parent} is no folder")
+    return Script(script, arguments, out)
 
 
 def run_script(script: Script) -> dict[str, Any]:

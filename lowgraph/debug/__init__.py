@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowgraph.debug.audit import Audit, AuditReport, report_of
 from lowgraph.debug.changes import Change, Verdict
 from lowgraph.debug.comparison import Diff, NodeDiff, diff
+from lowgraph.debug.explain import Explanation, explain
 from lowgraph.debug.files import as_dict, from_dict, load
 from lowgraph.debug.form import Argument, Body, Form, Memory, Node
 from lowgraph.debug.picture import dot
@@ -21,6 +22,7 @@ __all__ = [
     "Body",
     "Change",
     "Diff",
+    "Explanation",
     "Form",
     "Frozen",
     "Memory",
@@ -32,6 +34,7 @@ __all__ = [
     "as_dict",
     "diff",
     "dot",
+    "explain",
     "from_dict",
     "frozen",
     "lines",

@@ -32,8 +32,8 @@ class DoctorReport:
     """See the module. device: "" if none was opened.
 
     breaks: of bisected windows; probes: of probe passes. beside: works of other threads during
-    captures, which is no finding. seconds: the doctor's own, of listening and probing. notes: what
-    was not looked at.
+    captures, which is no finding. seconds: the doctor's own, of listening. notes: what was not
+    looked at.
     """
 
     device: str
