@@ -67,7 +67,7 @@ def test_a_call_of_ours_that_the_driver_refused_is_named_with_its_code(parts: Pa
 
     told = explain(refusal_of(parts, sets_a_limit))
     assert (told.code, told.more) == (900, "")
-    assert "call 1: cuCtxSetLimit(" in told.what and "answered 900" in told.what
+    assert "call 2: cuCtxSetLimit(" in told.what and "answered 900" in told.what
     assert told.rule.startswith("while a capture is open, no call of its thread may wait for")
     assert any(text.startswith("  rule: 900 CUDA_ERROR_STREAM_CAPTURE") for text in told.lines())
 
