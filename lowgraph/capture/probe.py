@@ -6,9 +6,9 @@
 
 What a library sends to the legacy stream, or a synchronous copy, runs at once beside a capture, and
 is missing from every replay. In a probe pass the driver refuses it (906), and bisecting names the
-line that did it. Nothing runs on the device, but the body's Python runs once more, and code that
-gets a 906 may raise: what it raises ends the probe, and the recording goes on as it would have.
-Legacy work of other threads is refused too meanwhile.
+line that did it. Nothing of the step's runs on the device, but the body's Python runs once more,
+and code that gets a 906 may raise: what it raises ends the probe, and the recording goes on as it
+would have. Legacy work of other threads is refused too meanwhile.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class LibraryRecord:
         self._add(seen)
         audit = report_of(form)
         self._take_stale(graph.label, form, audit.stale)
-        self.notes += [f"{graph.label}: not looked at: {one}" for one in audit.left_out]
+        self.notes += [f"{graph.label!r}: {one}" for one in audit.left_out]
         for race in audit.races:
             found = RaceFound(
                 graph.label, race.memory or hex(race.address), race.certain, str(race)
