@@ -63,7 +63,7 @@ class Break:
         """What broke it, and where."""
         if self.op:
             answer = f", which answered {self.code} {codes.name_of(self.code)}" if self.code else ""
-            what = f"by {self.op}{answer}"
+            what = f"by {self.op}{answer}{'' if self.exact else ', or by code before it'}"
         elif self.exact:
             what = "by code that does not come through lowgraph"
         else:
@@ -88,6 +88,7 @@ class Bisector:
         self._line = ""
         self._after = ""
         self._running = False
+        self._busy = False
         self._stages = ExitStack()
 
     def start(self) -> None:
@@ -108,14 +109,22 @@ class Bisector:
     # ---- what is asked after ----
 
     def after_op(self, op: str, code: int = 0) -> None:
-        """A driver call or a library's call of the window is over."""
+        """A driver call of the window is over, or a library's: its own answer is not known (-1)."""
         if not self._asks():
             return
+        self._busy = True  # Python that runs in here is traced too
+        try:
+            self._judge(op, code)
+        finally:
+            self._busy = False
+
+    def _judge(self, op: str, code: int) -> None:
         if self._is_broken():
             did_it = code not in (0, _INVALIDATED)
             where = requester() if did_it else self._line or requester()
-            self._find(op if did_it else "", code if did_it else 0, where, did_it)
-        elif not code:
+            exact = did_it and (code > 0 or self.lines_traced)
+            self._find(op if did_it else "", max(code, 0) if did_it else 0, where, exact)
+        elif code <= 0:
             self._after = f"{op} at {requester()}"
 
     def begin(self, path: str) -> None:
@@ -139,7 +148,9 @@ class Bisector:
             outer.f_trace = self._step
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._step if _is_traced(frame.f_code.co_filename) else None
+        name, function = frame.f_code.co_filename, frame.f_code.co_name
+        made = name == "<string>" and function.startswith("__")  # as a dataclass's methods are
+        return self._step if _is_traced(name) and not made else None
 
     def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
         """A line is about to run, or a function to return: what ran until here is over."""
@@ -157,7 +168,8 @@ class Bisector:
     # ---- inside ----
 
     def _asks(self) -> bool:
-        return self._running and self.found is None and threading.get_ident() == self._thread
+        mine = threading.get_ident() == self._thread
+        return self._running and mine and not self._busy and self.found is None
 
     def _is_broken(self) -> bool:
         self.asked += 1

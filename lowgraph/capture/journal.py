@@ -188,7 +188,7 @@ class Journal:
         self.library.append(LibraryCall(name, kernels, addresses, where, current()))
         self.sized("call", f"a call of {name}", (name,))
         if self.after_op is not None:
-            self.after_op(name, 0)
+            self.after_op(name, -1)
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
         """The pass took a slice of the pool, or asked for a product; see Sized."""

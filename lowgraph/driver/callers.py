@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).parents[1]  # as code objects name it: symbolic links 
 _MACHINERY = tuple(
     f"{_PACKAGE}/{name}"
     for name in ("driver/", "kernels/", "memory/", "capture/", "hostdev/", "ops/", "blas/",
-                 "debug/", "interop.py", "counters.py")
+                 "debug/", "interop.py", "counters.py", "stages.py")
 )  # fmt: skip
 _PLUMBING = ("/contextlib.py", "/functools.py")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from typing import Any
 
@@ -71,6 +72,13 @@ def test_without_lines_the_two_ops_around_it_are_known(parts: Parts) -> None:
     assert "or before, by code that does not come through lowgraph" in str(found)
 
 
+def test_without_lines_the_end_is_looked_at_too(parts: Parts) -> None:
+    with bisecting(lines=False) as breaks, pytest.raises(CaptureFailed), window_of(parts):
+        parts.add()
+        cu.cuCtxSynchronize()
+    assert [(one.exact, one.op) for one in breaks] == [(False, "")]
+
+
 def test_a_tracer_of_somebody_elses_stays_and_lines_are_left_out(parts: Parts) -> None:
     def tracer(frame: Any, event: str, argument: Any) -> None:
         return None
@@ -98,13 +106,18 @@ def test_a_call_through_lowgraph_is_named_with_its_code(parts: Parts) -> None:
     assert "by cuMemAlloc, which answered 900 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" in str(found)
 
 
-def test_a_librarys_call_is_an_op(parts: Parts) -> None:
-    with bisecting() as breaks, pytest.raises(CaptureFailed), window_of(parts):
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_librarys_call_is_an_op_whose_answer_is_not_known(parts: Parts, lines: bool) -> None:
+    libcuda = ctypes.CDLL("libcuda.so.1")
+    with bisecting(lines) as breaks, pytest.raises(CaptureFailed), window_of(parts):
         parts.add()
         recorder = open_window.recorder()
         assert recorder is not None
-        cu.cuCtxSynchronize(), recorder.library_call("cublasSgemm", 1, ())  # LIBRARY
-    assert breaks[0].where == line_of("LIBRARY")
+        libcuda.cuCtxSynchronize(), recorder.library_call("cublasSgemm", 1, ())  # LIBRARY
+    (found,) = breaks
+    assert (found.op, found.code, found.where) == ("cublasSgemm", 0, line_of("LIBRARY"))
+    assert found.exact is lines
+    assert (", or by code before it" in str(found)) is not lines
 
 
 def test_a_capture_that_somebody_ended_is_broken_there(parts: Parts) -> None:

@@ -38,6 +38,11 @@ class _Open:
     sent: Counter[str] = field(default_factory=Counter)
     broken: bool = False
 
+    @property
+    def allows_all(self) -> bool:
+        """Whether its mode, or that of its thread, lets unsafe calls of its thread through."""
+        return self.mode == "relaxed" or captures.is_relaxed(self.thread)
+
 
 class GateRecord:
     """Makes events of the gate's calls and tells `listener`, unless `is_told` says that others do.
@@ -115,7 +120,7 @@ class GateRecord:
             capture.sent[_what(op, args)] += 1
         elif stream is not None:
             self._tell(capture, "elsewhere", op, _what(op, args), stream=stream)
-        elif capture.mode == "relaxed" and op in _LET_THROUGH:
+        elif op in _LET_THROUGH and capture.allows_all:
             self._tell(capture, "let through", op, "")
 
     def _tell(

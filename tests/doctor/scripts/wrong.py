@@ -15,6 +15,7 @@ from lowgraph.driver import stream as streams
 own = driver.memory.alloc(4 * N)
 driver.memory.memset_d8_async(own, 0, 4 * N, stream)
 side = streams.create()
+z = pool.take("z", N)
 events = [event.create() for _ in range(2)]
 count = 0
 
@@ -34,6 +35,11 @@ def declared(on: int) -> None:
 def stale(on: int) -> None:
     """A slice that is given back while the graph lives."""
     add(on, GRID, BLOCK, y, 1.0, N)
+
+
+def closed(on: int) -> None:
+    """The same of a graph that is closed before the end."""
+    add(on, GRID, BLOCK, z, 1.0, N)
 
 
 def frozen(on: int) -> None:
@@ -92,5 +98,7 @@ for name in sys.argv[2:]:
         pool.give_back(y)  # GIVEN BACK
     streams.synchronize(stream)
     print(name, made.report().replays)
-    if name == "clean":
+    if name == "closed":
+        pool.give_back(z)  # BEFORE THE END
+    if name in ("clean", "closed"):
         made.close()  # the others are open when the script ends
