@@ -59,8 +59,11 @@ class CapturedGraph:
         self._paired = True
         handles = GraphHandles(recording.graph, recording.stream, recording.owner, pool)
         try:
+            free, _ = driver.memory.info()
             handles.executable = driver.graph.instantiate(recording.graph)
             driver.graph.upload(handles.executable, recording.stream)
+            # No call tells an executable's size. Others may free memory meanwhile: not below 0.
+            taken = max(0, free - driver.memory.info()[0])
         except BaseException as error:
             if handles.executable:
                 # What is being raised says more than an executable that cannot be destroyed.
@@ -70,6 +73,7 @@ class CapturedGraph:
                 raise
             raise CaptureFailed(f"the graph of {self.label!r} cannot be used: {error}") from error
         driver.poison.graph_names[handles.executable] = self.label
+        pool.note_executable(handles, self.label, taken)
         self._handles = handles
         recording.owner.adopted = True
         self._run = launcher(handles)

@@ -1,4 +1,4 @@
-"""`python -m lowgraph`: info, caches, gates, A/B, atlas, graphs, weights, checks, doctor."""
+"""`python -m lowgraph`: caches, gates, A/B, atlas, graphs, memory, weights, checks, doctor."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lowgraph.cli import (
     export,
     host_library,
     info,
+    memory,
     show,
     verify,
 )
@@ -39,6 +40,7 @@ _COMMANDS = {
     "doctor": doctor,
     "bench": bench,
     "show": show,
+    "memory": memory,
     "audit": audit,
     "diff": diff,
 }

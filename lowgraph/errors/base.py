@@ -96,7 +96,8 @@ class AuditFailed(LowgraphError):
     def __str__(self) -> str:
         more = len(self.findings) - 3
         told = "; ".join(self.findings[:3])
-        return f"{len(self.findings)} findings: {told}{f'; and {more} more' if more > 0 else ''}"
+        count = "1 finding" if len(self.findings) == 1 else f"{len(self.findings)} findings"
+        return f"{count}: {told}{f'; and {more} more' if more > 0 else ''}"
 
 
 class PhaseError(LowgraphError):

@@ -65,6 +65,7 @@ class PersistentPool(BorrowingPool):
         self._source = BlockSource(upstream, limit, device.resting_blocks if poison else 0)
         self._ledger = Ledger(self, self._freed)
         self._exclusives = {}
+        self._executables = {}
         self._refused = 0
 
     # ---- slices ----

@@ -60,11 +60,12 @@ class Slice:
         reused address is a different slice.
     nbytes, shape, dtype, name: size without padding, row-major shape, NumPy dtype, given name.
     owner: label of the graph that holds it, or None.
+    stage: the `lowgraph.stage` that it was taken in, "" for none.
     root: the slice that the pool handed out; itself unless this is a part.
     """
 
-    __slots__ = ("_address", "_alive", "_ended_at", "_owner", "dtype", "generation", "id", "name",
-                 "nbytes", "pool", "root", "shape")  # fmt: skip
+    __slots__ = ("_address", "_alive", "_ended_at", "_owner", "_stage", "dtype", "generation", "id",
+                 "name", "nbytes", "pool", "root", "shape")  # fmt: skip
 
     def __init__(
         self,
@@ -77,11 +78,13 @@ class Slice:
         id: int = 0,
         generation: int = 0,
         root: Slice | None = None,
+        stage: str = "",
     ) -> None:
         self._address = address
         self._alive = True
         self._ended_at = ""
         self._owner: str | None = None
+        self._stage = stage
         self.name = name
         self.shape = shape
         self.dtype = dtype
@@ -116,6 +119,11 @@ class Slice:
     def owner(self) -> str | None:
         """Label of the graph that took it, or None."""
         return self.root._owner
+
+    @property
+    def stage(self) -> str:
+        """See the class."""
+        return self.root._stage
 
     @property
     def elements(self) -> int:
