@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lowgraph.capture.bisect import Break, bisecting
 from lowgraph.capture.buffers import HeldBuffer
 from lowgraph.capture.c_function import CFunction, include_dir
 from lowgraph.capture.census import Census
@@ -14,6 +15,7 @@ from lowgraph.capture.node_params import NodeRecord
 from lowgraph.capture.phase import Move, Phase
 from lowgraph.capture.pinned_memory import ForeignMemory
 from lowgraph.capture.pins import CopyIn, Input, Rebind, Table
+from lowgraph.capture.probe import Probe, probing
 from lowgraph.capture.report import StepReport
 from lowgraph.capture.shapes import ShapeKeyedSteps
 from lowgraph.capture.shapes_report import ShapesReport
@@ -22,6 +24,7 @@ from lowgraph.capture.step import GraphStep
 from lowgraph.capture.window import Window
 
 __all__ = [
+    "Break",
     "CFunction",
     "CapturedGraph",
     "Census",
@@ -37,6 +40,7 @@ __all__ = [
     "Move",
     "NodeRecord",
     "Phase",
+    "Probe",
     "Rebind",
     "ShapeKeyedSteps",
     "ShapesReport",
@@ -45,7 +49,9 @@ __all__ = [
     "StepReport",
     "Table",
     "Window",
+    "bisecting",
     "drain_dropped",
     "include_dir",
+    "probing",
     "raise_pending",
 ]

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from lowgraph import driver
+from lowgraph.capture import watching
 from lowgraph.capture.buffers import HeldBuffer, held_buffers
 from lowgraph.capture.handles import GraphHandles, drain_dropped, dropped
 from lowgraph.capture.lending import launcher
@@ -78,6 +79,7 @@ class CapturedGraph:
         self._run = launcher(handles)
         self._finalizer = weakref.finalize(self, dropped.append, handles)
         self._finalizer.atexit = False
+        watching.live(self, recording.began_at)
 
     @property
     def launches(self) -> int:
@@ -139,6 +141,7 @@ class CapturedGraph:
         with open_window.LOCK:
             if self._handles is handles:  # not closed by another thread meanwhile
                 self._run = launcher(handles)
+        watching.live(self, recording.began_at)
 
     def release_replaced(self) -> None:
         """Wait for launches in flight and give back what was held before the update. Idempotent.
@@ -235,6 +238,8 @@ class CapturedGraph:
         """
         if self._handles is not None and open_window.mine() is not None:
             raise PhaseError(f"the graph of {self.label!r} cannot be closed inside a window")
+        if self._handles is not None:
+            watching.closing(self)
         with open_window.LOCK:
             handles, self._handles = self._handles, None
         if handles is None:

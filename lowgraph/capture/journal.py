@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from lowgraph.capture.records import Call, LaunchRecord, LibraryCall, Sized
+from lowgraph.capture.stream_calls import described
 from lowgraph.capture.suspects import Suspect, Suspects
 from lowgraph.driver import gate
 from lowgraph.errors import CaptureRefused, ConfigError
@@ -69,6 +70,7 @@ class Journal:
         self._refused_at: list[int] = []  # for each refusal, the number of calls before it
         self._full = detail == "full"
         self.placed = (0, False)  # see `place`
+        self.after_op: Callable[[str, int], None] | None = None  # told of each, with its code
         self._thread = threading.get_ident()
         self._thread_name = threading.current_thread().name
         self._names: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by function
@@ -171,6 +173,8 @@ class Journal:
             self._pending = None
             if code == 0:
                 self._launched(index, where, args, pending)
+        if self.after_op is not None:
+            self.after_op(described(op, args), code)
 
     def on_launch(self, kernel: Kernel, values: dict[str, Any], config: Any) -> None:
         """The observer of kernel launches; the gate's call follows at once."""
@@ -192,6 +196,8 @@ class Journal:
         where = open_window.requester()
         self.library.append(LibraryCall(name, kernels, addresses, where, current(), scalars))
         self.sized("call", f"a call of {name}", (name,))
+        if self.after_op is not None:
+            self.after_op(name, -1)
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
         """The pass took a slice of the pool, or asked for a product; see Sized."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from lowgraph import driver, stages
+from lowgraph.capture import probe, watching
 from lowgraph.capture.beside import Beside
 from lowgraph.capture.handles import PrimedPass, drain_dropped
 from lowgraph.capture.interrupts import shielded
 from lowgraph.capture.journal import Journal
+from lowgraph.capture.legacy_trap import LegacyTrap
 from lowgraph.capture.node_params import Contents
 from lowgraph.capture.pin_set import PinSet
 from lowgraph.capture.report import StepReport
@@ -97,6 +99,7 @@ class StepPasses:
                 finally:
                     shield.up()
             self._kept.primed, self._kept.journal = primed, journal
+        watching.primed(self, journal)
         self.counts.primed = primed.figures
         self.counts.count_launches(journal.launches, journal.library)
         self.counts.eager_steps += 1
@@ -141,18 +144,12 @@ class StepPasses:
         if self.window.begins:
             self._drain()
         self.pins.before_window()
-        primed, journal = self._kept.primed, self._kept.journal
-        window = self.window(
-            self.stream,
-            pool=self.pool,
-            label=self.label,
-            mode=self.mode,
-            library=self.library,
-            primed=primed,
-            primed_journal=journal,
-            journal=self.detail,
-        )
+        journal = self._kept.journal
+        window = self._window()
         try:
+            # What is recorded into somebody else's capture stays there: no trying out.
+            if probe.is_probing() and self.window.begins:
+                probe.run(self.label, self._run_body, self._window)
             with window:
                 self._run_body()
             assert window.recording is not None, "a window that raised nothing has a recording"
@@ -166,10 +163,25 @@ class StepPasses:
             window.discard()
             if isinstance(error, CaptureRefused):
                 self._warnings.explain(error, journal, window.journal)
+                watching.refused(self.label, error)
             raise
         finally:
             self.drop_primed()  # also when the window was refused before it began
         self._note_recording(recording, journal)
+
+    def _window(self, trap: LegacyTrap | None = None) -> Window:
+        """A window over what was primed; several may follow each other."""
+        return self.window(
+            self.stream,
+            pool=self.pool,
+            label=self.label,
+            mode=self.mode,
+            library=self.library,
+            primed=self._kept.primed,
+            primed_journal=self._kept.journal,
+            journal=self.detail,
+            trap=trap,
+        )
 
     def drop_primed(self) -> None:
         """Free what a priming pass kept for a window that will not be. Idempotent."""
@@ -218,3 +230,4 @@ class StepPasses:
                 "the priming pass did not come to the same bodies of conditionals, or as often: "
                 "scalars were not compared there"
             )
+        watching.recorded(self, journal, self.pins.declared)

@@ -40,7 +40,7 @@ class Recording:
     """A captured graph that stood every check: its handle, what it holds, and who holds memory.
 
     unowned: addresses that its kernels were given and that no slice of the pool covers. bodies:
-    graphs of its conditional nodes, those inside of others too.
+    graphs of its conditional nodes, those inside of others too. began_at: file:line of the window.
     """
 
     graph: int
@@ -52,3 +52,4 @@ class Recording:
     owner: Owner
     unowned: tuple[int, ...]
     bodies: tuple[int, ...] = ()
+    began_at: str = ""

@@ -25,6 +25,7 @@ from functools import partial
 from types import TracebackType
 
 from lowgraph import driver
+from lowgraph.capture import watching
 from lowgraph.capture.graph import CapturedGraph
 from lowgraph.capture.interrupts import shielded
 from lowgraph.capture.passes import Body, StepPasses
@@ -378,6 +379,7 @@ class GraphStep:
             self._say(f"lowgraph: {self.label}: DISABLED after {counts.refusals} refusals")
 
     def _count_refusal(self, refusal: CaptureRefused) -> None:
+        watching.refused(self.label, refusal)
         if self._counts.count_refusal(str(refusal)):
             what = "no graph" if self._graph is None else "no new graph, the old one is live"
             self._say(f"lowgraph: {self.label}: {what}: {type(refusal).__name__}: {refusal}")

@@ -17,12 +17,14 @@ import gc
 from types import TracebackType
 
 from lowgraph import driver
+from lowgraph.capture import bisect, watching
 from lowgraph.capture import census as census_of
 from lowgraph.capture.bodies import Bodies, Body
 from lowgraph.capture.census import Census
 from lowgraph.capture.guard import SPECIAL_STREAMS, WindowGuard
 from lowgraph.capture.interrupts import Shield
 from lowgraph.capture.journal import Journal, Listeners
+from lowgraph.capture.legacy_trap import LegacyTrap
 from lowgraph.capture.recording import Owner, Recording
 from lowgraph.capture.verdict import Evidence, as_refusal, verdict
 from lowgraph.driver import gate
@@ -41,6 +43,8 @@ class Window:
         refused (FrozenScalar).
     library: nothing is compiled or loaded inside; its kernels are made resident before.
     journal: "full" or "light", see Journal.
+    trap: of a probe pass (`capture.probe`), whose graph is thrown away and whose refusals are told
+        nobody.
     """
 
     begins = True
@@ -57,6 +61,7 @@ class Window:
         primed: Primed | None = None,
         primed_journal: Journal | None = None,
         journal: str = "full",
+        trap: LegacyTrap | None = None,
     ) -> None:
         """Describe the window; entering it begins the capture."""
         self.stream = stream
@@ -78,6 +83,8 @@ class Window:
         self._outer_guard: gate.Guard | None = None
         self._bodies: list[Body] = []
         self._owner = Owner(label)
+        self._trap = trap
+        self._bisector: bisect.Bisector | None = None
 
     # ---- in ----
 
@@ -96,6 +103,7 @@ class Window:
         except BaseException as error:
             refusal = self._leave(error) or error
             self._shield.down()
+            self._tell(refusal)
             if refusal is error:
                 raise
             raise refusal from error
@@ -155,6 +163,14 @@ class Window:
         self._guard.let_others_finish()
         self._begin_capture()
         self._undo.append("capture")
+        if self._trap is not None:
+            self._trap.join(self.stream)
+            self._undo.append("trap")
+        self._bisector = bisect.open_bisector(self.label, self.stream)
+        if self._bisector is not None:
+            self.journal.after_op = self._bisector.after_op
+            self._undo.append("bisector")
+            self._bisector.start()
         self._guard.armed = True
 
     def _begin_capture(self) -> None:
@@ -176,6 +192,7 @@ class Window:
             refusal = self._leave(error)
         finally:
             self._lower_shield()
+        self._tell(refusal)
         if refusal is not None and refusal is not error:
             raise refusal from (refusal.__cause__ or error)
 
@@ -190,6 +207,10 @@ class Window:
             self._destroy(recording.graph)
             recording.owner.let_go()
 
+    def _tell(self, refusal: BaseException | None) -> None:
+        if isinstance(refusal, CaptureRefused) and self._trap is None:
+            watching.refused(self.label, refusal, self._began_at)
+
     def _lower_shield(self) -> None:
         try:
             self._shield.down()
@@ -202,7 +223,13 @@ class Window:
         graph, end_error = 0, None
         while self._undo:
             step = self._undo.pop()
-            if step == "guard":
+            if step == "bisector" and self._bisector is not None:
+                self._bisector.stop()
+                self.journal.after_op = None
+            elif step == "trap" and self._trap is not None and self._guard is not None:
+                with self._guard.disarmed():
+                    self._trap.part(self.stream)
+            elif step == "guard":
                 gate.guard = self._outer_guard
             elif step == "capture":
                 graph, end_error = self._close_capture(error is None)
@@ -247,9 +274,7 @@ class Window:
         try:
             census = self._take_census(graph) if graph else None
             refusal = verdict(
-                Evidence(
-                    self.label, self._began_at, self.journal, self._primed_journal, self._forked()
-                ),
+                self._evidence(),
                 census,
                 end_error,
                 error,
@@ -264,6 +289,15 @@ class Window:
 
     def _take_census(self, graph: int) -> Census:
         return census_of.take_census(graph, self._body_graphs())
+
+    @property
+    def broken(self) -> bisect.Break | None:
+        """Where a bisected window was broken; None if it was not, or is not bisected."""
+        return None if self._bisector is None else self._bisector.found
+
+    def _evidence(self) -> Evidence:
+        journal, primed = self.journal, self._primed_journal
+        return Evidence(self.label, self._began_at, journal, primed, self._forked(), self.broken)
 
     def _body_graphs(self) -> tuple[int, ...]:
         return tuple(body.graph for body in self._bodies if body.graph)  # 0: it was refused
@@ -288,6 +322,7 @@ class Window:
             owner,
             unowned,
             self._body_graphs(),
+            self._began_at,
         )
 
     def _drop(self, graph: int) -> None:

@@ -1,4 +1,4 @@
-"""`python -m lowgraph`: what is here, caches, gates, A/B, atlas, graphs, memory, weights."""
+"""`python -m lowgraph`: caches, gates, A/B, atlas, graphs, memory, weights, checks, doctor."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lowgraph.cli import (
     check,
     compile,
     diff,
+    doctor,
     export,
     host_library,
     include,
@@ -38,6 +39,7 @@ _COMMANDS = {
     "atlas": atlas,
     "export": export,
     "check": check,
+    "doctor": doctor,
     "bench": bench,
     "show": show,
     "memory": memory,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowgraph.debug.audit import Audit, AuditReport, report_of
 from lowgraph.debug.changes import Change, Verdict
 from lowgraph.debug.comparison import Diff, NodeDiff, diff
+from lowgraph.debug.explain import Explanation, explain
 from lowgraph.debug.files import as_dict, from_dict, load
 from lowgraph.debug.form import Argument, Body, Form, Memory, Node
 from lowgraph.debug.page import diff_html, html
@@ -22,6 +23,7 @@ __all__ = [
     "Body",
     "Change",
     "Diff",
+    "Explanation",
     "Form",
     "Frozen",
     "Memory",
@@ -34,6 +36,7 @@ __all__ = [
     "diff",
     "diff_html",
     "dot",
+    "explain",
     "from_dict",
     "frozen",
     "html",

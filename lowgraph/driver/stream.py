@@ -113,6 +113,12 @@ def capture_status(stream: int) -> str:
     return _STATUS[int(gate.call(driver.cuStreamIsCapturing, stream))]
 
 
+def capture_status_unheard(stream: int) -> str:
+    """The same past the gate's hooks, for what one of them calls; "unknown" if it cannot be had."""
+    code, status = driver.cuStreamIsCapturing(stream)
+    return "unknown" if code else _STATUS[int(status)]
+
+
 def capture_graph(stream: int) -> int | None:
     """Return the graph that the stream's capture is filling, or None when it is not capturing.
 
