@@ -9,11 +9,11 @@ replay nothing.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from lowgraph.driver import forked
 from lowgraph.errors import CaptureRefused
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Listener(Protocol):
         """A graph is about to be closed."""
 
 
-_lock = threading.Lock()
+_lock = forked.lock()
 _listeners: tuple[Listener, ...] = ()
 
 

@@ -12,14 +12,13 @@ held against that; without any the first launch has to say what it passes, exact
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lowgraph.driver import module
+from lowgraph.driver import forked, module
 from lowgraph.driver.launch import Size
 from lowgraph.errors import ArgTypeError, ConfigError, KernelSourceError
 from lowgraph.kernels import signature
@@ -111,7 +110,7 @@ class SizedKernel:
         self.sizes = tuple(size for _, size in parameter_places(handle))
         self._file = file
         self._typed: Kernel | None = None
-        self._lock = threading.Lock()
+        self._lock = forked.lock()
         for place, size in enumerate(self.sizes):
             if size not in _INTEGERS:
                 raise KernelSourceError(

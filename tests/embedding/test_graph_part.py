@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lowgraph import driver
-from lowgraph.capture import drain_dropped
+from lowgraph.capture import drain_dropped, probing
 from lowgraph.capture.handles import dropped
 from lowgraph.errors import (
     CaptureAllocationError,
@@ -48,6 +48,15 @@ def test_our_launches_are_nodes_of_their_graph(small: Small, mode: str) -> None:
     assert small.value() == 2, "recorded, not run"
     small.launch(graphs[0], times=3)
     assert small.value() == 2 + 3 * 8
+
+
+def test_a_part_is_not_tried_out_in_their_capture(small: Small) -> None:
+    part = small.part()
+    part.prime(small.stream)
+    with small.their_capture() as graphs, probing() as probes:
+        part.record(small.stream)
+    assert probes == []
+    assert driver.graph.count_nodes(graphs[0]) == 4, "a probe's nodes would stay"
 
 
 def test_kernels_are_loaded_before_their_capture_and_nothing_in_it(small: Small) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lowgraph.debug.doctor.findings import LOWGRAPH, CaptureSeen, Leak, RefusedCall
 from lowgraph.debug.doctor.frames import caller
-from lowgraph.driver import captures
+from lowgraph.driver import captures, forked
 from lowgraph.hostdev.watch import CaptureEvent
 
 __all__ = ["DriverRecord"]
@@ -36,7 +36,7 @@ class DriverRecord:
         self._open: dict[int, CaptureSeen] = {}
         self._breaks: dict[str, RefusedCall] = {}  # of windows, by label
         self._modes: dict[str, str] = {}  # of windows, by label
-        self._lock = threading.Lock()
+        self._lock = forked.lock()
         self._say = say
         self._acts: dict[str, Callable[[CaptureSeen, CaptureEvent], None]] = {
             "ended": self._ended,
