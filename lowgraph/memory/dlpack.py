@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from lowgraph.errors import ConfigError
 from lowgraph.precision import BFLOAT16
 
-__all__ = ["DLPACK_VERSION", "Exported", "capsule_of", "is_dense", "read_array"]
+__all__ = ["DLPACK_VERSION", "Exported", "Lent", "is_dense", "lend", "read_array"]
 
 DLPACK_VERSION = (1, 0)
 _NAMES = (b"dltensor_versioned", b"dltensor")
@@ -76,14 +76,6 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-# The same two by address, for a capsule that is being destroyed: a reference would revive it.
-_is_valid_at = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-_pointer_at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-
 
 # ---- theirs ----
 
@@ -169,46 +161,68 @@ def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) ->
 
 # ---- ours ----
 
-
-class _Loan:
-    """The structures behind one capsule, alive until its user calls the deleter."""
-
-    def __init__(self, managed: _Managed | _Versioned, sizes: Any, end: Callable[[], None]) -> None:
-        self.managed, self.sizes, self.end = managed, sizes, end
-
-
-_loans: dict[int, _Loan] = {}
-
-
-def _end(pointer: int, loans: dict[int, _Loan] = _loans) -> None:
-    loan = loans.pop(pointer, None)
-    if loan is not None:
-        loan.end()
+# Who drops an array may have an exception under way, which Python code that runs then would lose,
+# be a thread without the GIL, or the end of the process, behind Python's own. So a capsule has no
+# destructor, and its deleter is a function of the C library: it adds 1 to the int that its pointer
+# leads to, the first of either structure. Whether that has happened is looked at later.
+_DELETER_AT = ctypes.cast(ctypes.CDLL(None).sem_post, ctypes.c_void_p).value
+_new_memory = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)(
+    ("PyMem_RawCalloc", ctypes.pythonapi)
+)
+_free_memory = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyMem_RawFree", ctypes.pythonapi))
 
 
-def _unused(capsule: int, names: tuple[bytes, ...] = _NAMES, end: Any = _end) -> None:
-    """What destroys a capsule that nobody took over; one that was has another name by then."""
-    for name in names:
-        if _is_valid_at(capsule, name):
-            end(_pointer_at(capsule, name))
+class Lent:
+    """A capsule that was handed out, until its user has let go of it: see `is_over`.
+
+    The structures behind it are not Python's: arrays that outlive the interpreter still reach them.
+    """
+
+    def __init__(self, pointer: int, kind: bytes) -> None:
+        self._pointer = pointer
+        self._kind = kind
+        self._mark = ctypes.c_uint32.from_address(pointer)
+        self._unmarked = self._mark.value
+        self.capsule: object | None = _new(pointer, kind, None)
+
+    def is_over(self) -> bool:
+        """Whether nobody can reach the memory by it any more."""
+        if not self._pointer:
+            return True
+        if self._mark.value == self._unmarked:
+            if self.capsule is None or self.references() > _ALONE:
+                return False
+            if not _is_valid(self.capsule, self._kind):  # its user has taken the structures over
+                self.capsule = None
+                return False
+        pointer, self._pointer = self._pointer, 0
+        self.capsule = None
+        _free_memory(pointer)
+        return True
+
+    def references(self) -> int:
+        """Of the capsule, as the interpreter counts them."""
+        return sys.getrefcount(self.capsule)
 
 
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_end)
-_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_unused)
-_DELETER_AT = ctypes.cast(_DELETER, ctypes.c_void_p).value
-_DESTRUCTOR_AT = ctypes.cast(_DESTRUCTOR, ctypes.c_void_p).value
+def _count_alone() -> int:
+    sample = Lent.__new__(Lent)
+    sample.capsule = object()
+    return sample.references()
 
 
-def capsule_of(
+_ALONE = _count_alone()
+
+
+def lend(
     address: int,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     place: tuple[int, int],
     *,
     versioned: bool,
-    end: Callable[[], None],
-) -> object:
-    """A capsule over row-major memory; `end` is called once, by any thread, when it is let go of.
+) -> Lent:
+    """A capsule over row-major memory, which has to stay until it is over.
 
     place: DLPack's device. versioned: of DLPack 1.0, which `max_version` asks for. Raises
     BufferError for a dtype that DLPack has not.
@@ -216,11 +230,15 @@ def capsule_of(
     if dtype.kind not in _CODES or not dtype.isnative:
         raise BufferError(f"DLPack has no element type {dtype}")
     name = _NAMES[0] if versioned else _NAMES[1]
-    managed = _LAYOUTS[name]()
+    layout = _LAYOUTS[name]
+    sizes = (*shape, *_steps(shape))
+    pointer = _new_memory(1, ctypes.sizeof(layout) + 8 * len(sizes))
+    if not pointer:
+        raise MemoryError
+    managed, first = layout.from_address(pointer), pointer + ctypes.sizeof(layout)
+    (ctypes.c_int64 * len(sizes)).from_address(first)[:] = list(sizes)
     if isinstance(managed, _Versioned):
         managed.major, managed.minor = DLPACK_VERSION
-    sizes = (ctypes.c_int64 * max(2 * len(shape), 1))(*shape, *_steps(shape))
-    first = ctypes.addressof(sizes)
     tensor = managed.tensor
     tensor.data = address
     tensor.device = _Device(*place)
@@ -229,9 +247,7 @@ def capsule_of(
     tensor.shape = ctypes.cast(first, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = ctypes.cast(first + 8 * len(shape), ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _DELETER_AT
-    pointer = ctypes.addressof(managed)
-    _loans[pointer] = _Loan(managed, sizes, end)
-    return _new(pointer, name, _DESTRUCTOR_AT)
+    return Lent(pointer, name)
 
 
 def _steps(shape: tuple[int, ...]) -> list[int]:

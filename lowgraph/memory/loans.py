@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from functools import partial
-
+from lowgraph.memory.dlpack import Lent
 from lowgraph.memory.pass_pool import PassPool
 from lowgraph.memory.passes import Primed
 from lowgraph.memory.slices import Slice
@@ -16,8 +13,9 @@ __all__ = ["LendingPool", "Loan"]
 class Loan:
     """What the ledger knows an array by. name: of the slice."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, lent: Lent) -> None:
         self.name = name
+        self.lent = lent
 
     def __str__(self) -> str:
         """What holds it, for messages."""
@@ -25,19 +23,19 @@ class Loan:
 
 
 class LendingPool(PassPool):
-    """See the module. An array ends in whatever thread drops it: the pool sees to it later."""
+    """See the module. An array ends unheard, in whatever thread drops it: the pool looks later."""
 
-    _ended: deque[Loan]
+    _loans: list[Loan]
 
-    def lend(self, piece: Slice) -> Callable[[], None]:
-        """Keep a slice's memory for an array; returns what ends that, for any thread to call.
+    def lend(self, piece: Slice, lent: Lent) -> None:
+        """Keep a slice's memory until the array is over.
 
         Raises PoolError for a slice that is not held.
         """
-        loan = Loan(piece.name)
+        loan = Loan(piece.name, lent)
         with self._lock:
             self._ledger.entry(piece).holders.add(loan)
-        return partial(self._ended.append, loan)
+            self._loans.append(loan)
 
     def begin_window(self, label: str, primed: Primed | None = None) -> None:
         """See PassPool: what arrays of the priming pass held is free for the window."""
@@ -47,5 +45,6 @@ class LendingPool(PassPool):
 
     def _settle_loans(self) -> None:
         """Let go of what arrays held that are gone. The caller holds the lock."""
-        while self._ended:
-            self._ledger.release(self._ended.popleft())
+        for loan in [loan for loan in self._loans if loan.lent.is_over()]:
+            self._ledger.release(loan)
+            self._loans.remove(loan)

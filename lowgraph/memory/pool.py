@@ -13,7 +13,6 @@ user's kernels run behind the old one's; join other streams before giving back.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,7 +66,7 @@ class PersistentPool(BorrowingPool):
         self._ledger = Ledger(self, self._freed)
         self._exclusives = {}
         self._executables = {}
-        self._ended = deque()
+        self._loans = []
         self._refused = 0
 
     # ---- slices ----

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lowgraph.errors import PoolError
-from lowgraph.memory.dlpack import capsule_of
+from lowgraph.memory.dlpack import lend
 
 if TYPE_CHECKING:
     from lowgraph.memory.pool import PersistentPool
@@ -45,12 +45,9 @@ def dlpack_capsule(
     versioned = max_version is not None and max_version[0] >= 1
     address = piece.address
     pool.device.host_view(address, piece.nbytes)  # its user may write it: the check build is told
-    end = pool.lend(piece)
-    try:
-        return capsule_of(address, piece.shape, piece.dtype, place, versioned=versioned, end=end)
-    except BufferError:
-        end()
-        raise
+    lent = lend(address, piece.shape, piece.dtype, place, versioned=versioned)
+    pool.lend(piece, lent)
+    return lent.capsule
 
 
 def array_interface(piece: Slice) -> dict[str, Any]:

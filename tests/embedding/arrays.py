@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowgraph.driver import current
-from lowgraph.memory.dlpack import capsule_of
+from lowgraph.memory.dlpack import Lent, lend
 
 
 class Exporter:
@@ -21,14 +21,26 @@ class Exporter:
         self.versioned = versioned
         self.place = current().dlpack_device
         self.asked: list[dict[str, Any]] = []
-        self.let_go = 0
+        self._lent: list[Lent] = []
+        self._over = 0
 
     def export(self) -> Foreign:
         """The array: it has no address of its own, as foreign ones."""
         return Foreign(self)
 
-    def end(self) -> None:
-        self.let_go += 1
+    def lend(self) -> object:
+        lent = lend(self.address, self.shape, np.dtype(self.dtype), self.place,
+                    versioned=self.versioned)  # fmt: skip
+        self._lent.append(lent)
+        return lent.capsule
+
+    @property
+    def let_go(self) -> int:
+        """Capsules that are over."""
+        over = [lent for lent in self._lent if lent.is_over()]
+        self._lent = [lent for lent in self._lent if lent not in over]
+        self._over += len(over)
+        return self._over
 
 
 class Foreign:
@@ -44,8 +56,7 @@ class Foreign:
         if not one.versioned and "max_version" in options:
             raise TypeError("unexpected keyword max_version")
         one.asked.append(options)
-        return capsule_of(one.address, one.shape, np.dtype(one.dtype), one.place,
-                          versioned=one.versioned, end=one.end)  # fmt: skip
+        return one.lend()
 
 
 class Interface:

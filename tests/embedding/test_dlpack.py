@@ -12,7 +12,7 @@ import pytest
 from lowgraph import interop
 from lowgraph.errors import ConfigError, PoolError
 from lowgraph.memory import PersistentPool, dlpack
-from lowgraph.memory.dlpack import capsule_of, is_dense, read_array
+from lowgraph.memory.dlpack import is_dense, lend, read_array
 from lowgraph.memory.slices import Slice
 from tests.embedding.arrays import Exporter, Interface
 from tests.embedding.small import N, Small
@@ -251,7 +251,7 @@ def test_a_producer_that_does_not_deliver(answer: Any, told: str) -> None:
 
 def _changed(offset: int, value: bytes) -> object:
     """A versioned capsule with some bytes changed."""
-    capsule = capsule_of(4096, (1,), np.dtype("f4"), (1, 0), versioned=True, end=lambda: None)
+    capsule = lend(4096, (1,), np.dtype("f4"), (1, 0), versioned=True).capsule
     at = dlpack._pointer(capsule, b"dltensor_versioned")
     ctypes.memmove(at + offset, value, len(value))
     return capsule
