@@ -23,6 +23,7 @@ from typing import Any
 from lowgraph.capture.c_calls import Seen, Watched, noted, observed
 from lowgraph.driver import gate
 from lowgraph.driver.callers import requester
+from lowgraph.driver.foreign_stream import StreamLike, stream_handle
 from lowgraph.errors import ConfigError, DriverError
 from lowgraph.kernels import signature
 from lowgraph.kernels.packing import ArgumentPack
@@ -67,7 +68,9 @@ class CFunction:
     """
 
     def __init__(self, library: ctypes.CDLL, prototype: str) -> None:
-        match = _PROTOTYPE.fullmatch(prototype)
+        if not isinstance(library, ctypes.CDLL):
+            raise ConfigError(f"{library!r} is no C library: give what ctypes.CDLL(path) returns")
+        match = _PROTOTYPE.fullmatch(str(prototype))
         if match is None or match["result"] not in _RESULTS or not _STREAM.match(match["rest"]):
             raise ConfigError(f"{prototype!r} is no prototype of a function to enqueue: {_WANTED}")
         self.name = match["name"]
@@ -83,16 +86,17 @@ class CFunction:
         self._library = library
         self._stage = stage(f"{self.name} (C)")
 
-    def __call__(self, stream: int, *args: Any) -> None:
+    def __call__(self, stream: StreamLike, *args: Any) -> None:
         """Call it with `stream` and arguments as a kernel takes them.
 
-        Raises ArgTypeError; DriverError with the code that it returned; in a capture window a
-        CaptureRefused that says which of its calls has no place there.
+        Raises ConfigError for what is no stream; ArgTypeError; DriverError with the code that it
+        returned; in a capture window a CaptureRefused that says which of its calls has no place
+        there.
         """
         values = self._pack.values(args)
         self._pack.store(values)  # checks ranges, which ctypes does not
         with self._stage:
-            self._enqueue(stream, values)
+            self._enqueue(stream_handle(stream), values)
 
     def _enqueue(self, stream: int, values: list[Any]) -> None:
         recorder = open_window.recorder()

@@ -82,9 +82,15 @@ class GraphPart:
     def prime(self, stream: StreamLike) -> None:
         """Run the body once for real; the slices that it takes are kept for `record`.
 
-        Raises what the body raises, PhaseError once closed or from the body itself, and PoolError.
+        Raises what the body raises, PoolError, and PhaseError once closed, from the body itself,
+        and on a stream that captures: what a real run allocates and loads would break that.
         """
         self._enter("prime", stream)
+        if driver.stream.capture_status(self._passes.stream) != "none":
+            raise PhaseError(
+                f"prime of {self.label!r} on stream {self._passes.stream:#x}, which is in a "
+                "capture: prime it before that begins, or on another stream after it has ended"
+            )
         self._passes.prime()
         self._library.make_resident()  # the window may not load: the capture is open by then
 

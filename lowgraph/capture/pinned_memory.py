@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from lowgraph import driver
 from lowgraph.errors import ConfigError, PoolError
 from lowgraph.memory import Slice
 from lowgraph.memory.dlpack import is_dense, read_array
 
-__all__ = ["ForeignMemory", "Place", "describe", "keeper_of"]
+__all__ = ["ForeignMemory", "Place", "describe", "keeper_of", "layout"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class ForeignMemory:
     address, nbytes: in device memory. owner: what keeps it valid; it is kept alive while the device
     may still read the memory. shape, dtype: row-major; by default the bytes.
     generation: raise it when the same address was freed and handed out again.
-    Raises ConfigError when shape and dtype do not fit into nbytes.
+    Raises ConfigError for what is no shape or dtype, and when they do not fit into nbytes.
     """
 
     address: int
@@ -35,16 +37,38 @@ class ForeignMemory:
     name: str = "foreign memory"
 
     def __post_init__(self) -> None:
-        dtype = np.dtype(self.dtype)
-        shape = (self.nbytes // dtype.itemsize,) if self.shape is None else self.shape
+        shape, dtype = layout(self.shape, self.dtype, self.nbytes, self.name)
         object.__setattr__(self, "dtype", dtype)
-        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
-        wanted = math.prod(self.shape or ()) * dtype.itemsize
+        object.__setattr__(self, "shape", shape)
+        wanted = math.prod(shape) * dtype.itemsize
         if self.address <= 0 or wanted > self.nbytes:
             raise ConfigError(
                 f"{self.name}: {dtype.name} {list(self.shape or ())} ({wanted} bytes) does not lie "
                 f"in {self.nbytes} bytes at {self.address:#x}"
             )
+
+
+def layout(
+    shape: Any, dtype: npt.DTypeLike, nbytes: int, name: str
+) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of foreign memory of `nbytes`; without a shape it is as many as lie in it.
+
+    Raises ConfigError for what is no shape, no dtype, or none of fixed bytes, and a size below 0.
+    """
+    try:
+        kind = np.dtype(dtype)
+        if kind.hasobject or not kind.itemsize:
+            raise TypeError(f"{kind} elements are not bytes of a fixed number")
+        size = operator.index(nbytes)
+        sizes = (size // kind.itemsize,) if shape is None else tuple(map(operator.index, shape))
+    except TypeError as error:
+        raise ConfigError(
+            f"{name}: shape {shape!r}, dtype {dtype!r} and {nbytes!r} bytes describe no memory: "
+            f"{error}"
+        ) from error
+    if size < 0 or any(one < 0 for one in sizes):
+        raise ConfigError(f"{name}: shape {sizes} and {nbytes} bytes must be at least 0")
+    return sizes, kind
 
 
 class Place(NamedTuple):
@@ -139,11 +163,18 @@ def _of_dlpack(memory: Any, name: str) -> tuple[Place, object]:
 
 
 def _of_interface(interface: dict[str, Any], name: str) -> Place:
-    shape = tuple(int(size) for size in interface["shape"])
-    dtype = np.dtype(interface["typestr"])
-    strides = interface.get("strides")
-    if strides is not None and not is_dense(shape, tuple(strides), dtype.itemsize):
+    try:
+        address = int(interface["data"][0])
+        shape, dtype = layout(tuple(interface["shape"]), interface["typestr"], 0, f"input {name!r}")
+        strides = None if interface.get("strides") is None else tuple(interface["strides"])
+        dense = strides is None or is_dense(shape, strides, dtype.itemsize)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"input {name!r} has strides {tuple(strides)}, shape {shape}: make it contiguous"
+            f"input {name!r}: its __cuda_array_interface__ is not as the protocol has it: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not dense:
+        raise ConfigError(
+            f"input {name!r} has strides {strides}, shape {shape}: make it contiguous"
         )
-    return Place(int(interface["data"][0]), 0, shape, dtype)
+    return Place(address, 0, shape, dtype)

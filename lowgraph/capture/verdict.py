@@ -99,7 +99,8 @@ def _failed_call(
         reason, where = f"in the window of {label!r} {told}{later}", first.where
         remedy = "" if first.op == "cuStreamBeginCapture" else _BAD_CALL
     elif seen is not None and seen.code not in _NOT_OURS:
-        told = f"; forked into it: {evidence.forks}" if seen.code == _UNJOINED else ""
+        forks = evidence.forks or "a stream that lowgraph did not see, by a C library's event?"
+        told = f"; forked into it: {forks}" if seen.code == _UNJOINED else ""
         reason, where, remedy = f"the capture of {label!r} failed: {seen}{told}", began_at, ""
     else:
         ended = seen is not None and seen.code != _INVALIDATED

@@ -39,7 +39,7 @@ def stream_handle(stream: StreamLike) -> int:
     """
     handle = _handle_of(stream)
     # A bool is an int, and no stream; the bindings' CUstream is none and converts to one.
-    if type(handle) is int and handle >= 0:
+    if type(handle) is int and 0 <= handle < 1 << 64:
         return handle
     raise ConfigError(
         f"{stream!r} is no stream: give a CUstream as an integer, or an object with "
@@ -60,5 +60,5 @@ def _handle_of(stream: Any) -> Any:
                 f"{stream!r} speaks version {version} of __cuda_stream__, lowgraph {_VERSION}: "
                 "give its handle as an integer"
             )
-        return int(handle)
+        return int(handle) if isinstance(handle, int | driver.CUstream) else handle
     return getattr(stream, "cuda_stream", getattr(stream, "ptr", None))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lowgraph.capture.pinned_memory import layout
 from lowgraph.driver import memory
 from lowgraph.driver.callers import requester
 from lowgraph.errors import ConfigError, PoolError
@@ -30,7 +30,8 @@ class ForeignBuffer:
         a free nobody told of is seen too, one query (no launch, no wait) a replay; of memory that
         a library hands out of blocks of its own it sees the block only.
 
-    Raises ConfigError when the driver knows no such device memory, or less of it.
+    Raises ConfigError when the driver knows no such device memory, or less of it, and for what is
+    no address, shape or dtype.
     """
 
     def __init__(
@@ -46,8 +47,7 @@ class ForeignBuffer:
     ) -> None:
         self.name = name
         self.owner = owner
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.shape = (nbytes // self.dtype.itemsize,) if shape is None else tuple(shape)
+        self.shape, self.dtype = layout(shape, dtype, nbytes, name)
         self.watch = watch
         self._moves = 0
         self._freed_at = ""
@@ -87,6 +87,9 @@ class ForeignBuffer:
         self._freed_at = requester()
 
     def _place(self, address: int, nbytes: int) -> None:
+        layout(self.shape, self.dtype, nbytes, self.name)  # moved() may give other bytes
+        if type(address) is not int or not 0 < address < 1 << 64:
+            raise ConfigError(f"{self.name}: {address!r} is no device address")
         wanted = math.prod(self.shape) * self.dtype.itemsize
         if wanted > nbytes:
             raise ConfigError(

@@ -61,12 +61,20 @@ def add_child(parent: int, subject: GraphStep | CapturedGraph, after: Sequence[i
     open for as long as the parent's executables run. Raises as `raw_graph` does, and DriverError.
     """
     graph = _unpinned(subject)
-    return node.add_child(parent, graph.raw_graph, after)
+    nodes = list(after)
+    if not all(type(each) is int and each > 0 for each in (parent, *nodes)):
+        raise ConfigError(
+            f"add_child of {graph.label!r}: parent {parent!r} and nodes {nodes!r} must be handles, "
+            "a CUgraph and its CUgraphNodes as integers (of cuda.core: int(definition.handle))"
+        )
+    return node.add_child(parent, graph.raw_graph, nodes)
 
 
 def _unpinned(subject: GraphStep | CapturedGraph) -> CapturedGraph:
     if isinstance(subject, CapturedGraph):
         return subject
+    if not isinstance(subject, GraphStep):
+        raise ConfigError(f"{subject!r} is neither a GraphStep nor its CapturedGraph")
     if subject.graph is None:
         why = subject.report().why_no_graph
         raise ConfigError(f"{subject.label!r} has no graph to hand out: {why}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from lowgraph import driver
 from lowgraph.capture import CFunction, CopyIn, Input, Rebind
 from lowgraph.debug import Audit
 from lowgraph.errors import ArgTypeError, AuditFailed, ConfigError, KernelSourceError, PoolError
+from lowgraph.interop import SharedStream
 from lowgraph.memory import download
 from lowgraph.stages import stage
 from lowgraph.train.atlas import Subject, measure
@@ -168,3 +170,22 @@ def test_arguments_are_checked_as_a_kernels(two: Two) -> None:
     two.pool.give_back(wide)
     with pytest.raises(PoolError, match="given back"):
         launch(two.rig.stream, two.y, wide, 0.5, N)
+
+
+def test_its_stream_may_be_anybodys(two: Two) -> None:
+    call = two.function("launch")
+    call(SharedStream(two.rig.stream), two.y, two.x, 0.5, N)
+    assert (download(two.y, two.rig.stream) == 1).all()
+    wrong: list[Any] = [None, True, -1, 1 << 64, 1.5, "x", SharedStream("x")]  # type: ignore[arg-type]
+    for stream in wrong:  # ctypes would cut 2^64 to 0, the legacy stream
+        with pytest.raises(ConfigError, match="is no stream: give a CUstream"):
+            call(stream, two.y, two.x, 0.5, N)
+    assert (download(two.y, two.rig.stream) == 1).all()
+
+
+@pytest.mark.parametrize("library", [None, "libleaky.so"])
+def test_what_is_no_library_is_refused(library: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"is no C library: give what ctypes\.CDLL\(path\) returns"
+    ):
+        CFunction(library, "int launch(CUstream s)")

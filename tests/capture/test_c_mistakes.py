@@ -27,7 +27,7 @@ MISTAKES = {
     "half_astray": ("CaptureIncomplete", "half_astray sent 2 kernels, and 1 became nodes"),
     "fills_astray": ("CaptureIncomplete", "fills_astray sent 1 fill, and 0 became nodes of the"),
     "nothing": ("CaptureIncomplete", "nothing sent nothing in the capture window of 'step'"),
-    "never_joins": ("CaptureFailed", "904"),
+    "never_joins": ("CaptureFailed", "unjoined work; forked into it: a stream that lowgraph did"),
 }
 
 

@@ -48,7 +48,10 @@ def test_every_kind_of_stream_has_its_handle(kind: Any) -> None:
     assert stream_handle(kind(4096)) == 4096
 
 
-@pytest.mark.parametrize("wrong", [None, True, -1, "stream", 1.0, Torch("x"), Cupy(None)])
+WRONG = [None, True, -1, 1 << 64, "stream", 1.0, Torch("x"), Cupy(None), Protocol("x")]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_no_stream_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match=r"is no stream: give a CUstream as an integer, or an"):
         stream_handle(wrong)
