@@ -112,7 +112,7 @@ def observed(recorder: open_window.Recorder) -> Iterator[Seen]:
 class Watched:
     """A call in the calling thread's window: make it before, and `judge` after.
 
-    kernels: kernel nodes that the call added to the capture.
+    nodes: that the call added to the capture, kernels: how many of them are kernels.
     """
 
     def __init__(self, name: str, stream: int) -> None:
@@ -123,6 +123,7 @@ class Watched:
         self._label = window.label
         self._where = open_window.requester()
         self._before = _nodes(stream)
+        self.nodes: tuple[int, ...] = ()
         self._added: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
         self._counted = False
@@ -138,8 +139,9 @@ class Watched:
         self._status = driver.stream.capture_status(self._stream)
         after = _nodes(self._stream)
         if after is not None:
-            new = set(after) - set(self._before or ())
-            self._added = Counter(driver.graph.node_type(node) for node in new)
+            known = set(self._before or ())
+            self.nodes = tuple(node for node in after if node not in known)
+            self._added = Counter(driver.graph.node_type(node) for node in self.nodes)
 
     def judge(self, code: int, failure: Noted, seen: Seen) -> CaptureRefused | None:
         """The refusal of what it did, None if all is well. code: that it returned."""

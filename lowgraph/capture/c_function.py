@@ -113,15 +113,20 @@ class CFunction:
         elif code:
             raise self._failed(code, str(failure))
         if recorder is not None:
-            self._report(recorder, seen.kernels if watched is None else watched.kernels, values)
+            kernels = seen.kernels if watched is None else watched.kernels
+            self._report(recorder, kernels, values, () if watched is None else watched.nodes)
 
     def _report(
-        self, recorder: open_window.Recorder, kernels: int | None, values: list[Any]
+        self,
+        recorder: open_window.Recorder,
+        kernels: int | None,
+        values: list[Any],
+        nodes: tuple[int, ...],
     ) -> None:
         pairs = list(zip(self.signature.params, values, strict=True))
         addresses = tuple(value for param, value in pairs if param.pointer)
         scalars = tuple((param.name, value) for param, value in pairs if not param.pointer)
-        recorder.library_call(self.name, kernels, addresses, scalars)
+        recorder.library_call(self.name, kernels, addresses, scalars, nodes)
 
     def _failed(self, code: int, where: str) -> DriverError:
         error = gate.failure(self.name, (), code, None)

@@ -189,12 +189,14 @@ class Journal:
         kernels: int | None,
         addresses: tuple[int, ...],
         scalars: tuple[tuple[str, Any], ...] = (),
+        nodes: tuple[int, ...] = (),
     ) -> None:
         """A foreign library was called; see LibraryCall."""
         if threading.get_ident() != self._thread:
             return
         where = open_window.requester()
-        self.library.append(LibraryCall(name, kernels, addresses, where, current(), scalars))
+        told = name, kernels, addresses, where, current(), scalars, nodes
+        self.library.append(LibraryCall(*told))
         self.sized("call", f"a call of {name}", (name,))
         if self.after_op is not None:
             self.after_op(name, -1)

@@ -156,9 +156,11 @@ class Contents:
     def origins(self) -> dict[int, Origin]:
         """What issued each node, by index: the k-th launch of a function is its k-th node.
 
-        Kernels that no launch of ours issued are, in their order, those of the library calls, if
-        there are as many as these counted.
+        Left out are nodes that a library call is known to have added. Kernels that no launch of
+        ours issued are, in their order, those of the other library calls, if there are as many as
+        these counted.
         """
+        told = {node: call for call in self.journal.library for node in call.nodes}
         launches: dict[object, deque[LaunchRecord | Call]] = defaultdict(deque)
         for launch in self.journal.launches:
             if not launch.body:
@@ -166,13 +168,18 @@ class Contents:
         for call in self.journal.calls:
             if call.code == 0 and not call.body and call.op in _ISSUED_BY:
                 launches[_ISSUED_BY[call.op]].append(call)
-        found: dict[int, Origin] = {}
+        found: dict[int, Origin] = {
+            index: told[node] for index, node in enumerate(self.nodes) if node in told
+        }
         for index, kind in enumerate(self.kinds):
+            if index in found:
+                continue
             left = launches[self.functions.get(index, kind)]
             if left:
                 found[index] = left.popleft()
         foreign = [index for index in self.functions if index not in found]
-        calls = [call for call in self.journal.library for _ in range(call.kernels or 0)]
+        others = (call for call in self.journal.library if not call.nodes)
+        calls = [call for call in others for _ in range(call.kernels or 0)]
         if len(foreign) == len(calls):
             found.update(zip(foreign, calls, strict=True))
         return found

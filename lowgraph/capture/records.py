@@ -64,6 +64,7 @@ class LibraryCall:
     """A call of a foreign library. kernels: kernel nodes it added, None if not known.
 
     addresses: device memory that its kernels use. scalars: its arguments by value, by name.
+    nodes: handles of all nodes that it added, () where that is not known.
     """
 
     name: str
@@ -72,6 +73,7 @@ class LibraryCall:
     where: str
     stage: str = ""
     scalars: tuple[tuple[str, Any], ...] = ()
+    nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import pytest
 
 from lowgraph import driver
 from lowgraph.capture import CFunction, CopyIn, Input, Rebind
-from lowgraph.debug import Audit
+from lowgraph.debug import Audit, read
+from lowgraph.driver.memory import memset_d8_async
 from lowgraph.errors import ArgTypeError, AuditFailed, ConfigError, KernelSourceError, PoolError
 from lowgraph.interop import SharedStream
 from lowgraph.memory import download
@@ -189,3 +190,25 @@ def test_what_is_no_library_is_refused(library: Any) -> None:
         ConfigError, match=r"is no C library: give what ctypes\.CDLL\(path\) returns"
     ):
         CFunction(library, "int launch(CUstream s)")
+
+
+def test_its_fills_and_host_calls_are_not_taken_for_ours(two: Two) -> None:
+    forks, calls_back = two.function("forks"), two.function("calls_back")
+    piece = two.pool.take("piece", 16)
+
+    def body(stream: int) -> None:
+        for name, call in (("one", forks), ("two", calls_back), ("three", forks)):
+            with stage(name):
+                memset_d8_async(piece.address, 0, 8, stream)
+            call(stream, two.y, two.x, 0.5, N)
+
+    step = two.step("forks", body=body)
+    for _ in range(2):
+        step()
+    found = [(node.stage, node.kind) for node in read(step).nodes]
+    assert sorted(found) == sorted(
+        [*((name, "memset") for name in ("one", "two", "three")),
+         *(("forks (C)", kind) for kind in ("kernel", "memset") * 2),
+         *(("calls_back (C)", kind) for kind in ("kernel", "host"))]
+    )  # fmt: skip
+    assert all("test_c_function.py" in node.where for node in read(step).nodes)
