@@ -3,9 +3,10 @@
     audit = Audit.of(step)      # built once: the graph's structure
     audit.require()             # before a replay: asks the pool only, raises AuditFailed
 
-A pointer is good in a live slice of the generation it was recorded with, in memory that the graph
-took itself, in a staging slot, and in a foreign buffer that is registered: a declared pin, or
-`foreign`. The audit follows what is set in the executable, updates and recaptures.
+A pointer is good in a slice of the generation it was recorded with that lives or that an array over
+it holds, in memory that the graph took itself, in a staging slot, and in a foreign buffer that is
+registered: a declared pin, or `foreign`. The audit follows what is set in the executable, updates
+and recaptures.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from lowgraph.capture import CapturedGraph, ForeignMemory, GraphStep, NodeRecord
 from lowgraph.capture.node_params import Contents
 from lowgraph.debug.form import Argument, Form, Node
-from lowgraph.debug.known_memory import KnownMemory
+from lowgraph.debug.known_memory import KnownMemory, lives
 from lowgraph.debug.race_search import Race, races
 from lowgraph.debug.reading import Reading, reread, take, take_handle
 from lowgraph.debug.stale import GIVEN_BACK, GONE, RELEASED, Stale, stale_pointers
@@ -232,8 +233,7 @@ class Audit:
             return None if covered else (GONE, "")
         if id(piece) not in held:
             return GONE, piece.ended_at
-        lives = piece.alive or piece.owner is not None
-        return None if lives else (GIVEN_BACK, piece.ended_at)
+        return None if lives(piece) else (GIVEN_BACK, piece.ended_at)
 
 
 def report_of(form: Form) -> AuditReport:

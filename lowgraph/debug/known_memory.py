@@ -14,7 +14,7 @@ from lowgraph.capture import ForeignMemory, Journal
 from lowgraph.debug.form import Memory
 from lowgraph.memory import PersistentPool, Slice
 
-__all__ = ["KnownMemory"]
+__all__ = ["KnownMemory", "lives"]
 
 
 class KnownMemory:
@@ -90,11 +90,13 @@ def _slices(pool: PersistentPool) -> list[tuple[Memory, Slice]]:
         role = "workspace" if kind == "slice" and pool.is_exclusive(piece) else kind
         keeper = "" if role in ("slice", "workspace") else owner
         memory = Memory(piece.name, piece._address, nbytes, piece.id, piece.generation, role,
-                        keeper, _lives(piece), piece.ended_at)  # fmt: skip
+                        keeper, lives(piece), piece.ended_at)  # fmt: skip
         found.append((memory, piece))
     return found
 
 
-def _lives(piece: Slice) -> bool:
-    """Whether its name or the graph in whose body it was taken still stands for it."""
-    return piece.alive or piece.owner is not None
+def lives(piece: Slice) -> bool:
+    """Whether its name, the graph in whose body it was taken, or an array still stands for it."""
+    if piece.alive or piece.owner is not None:
+        return True
+    return piece.pool is not None and piece.pool.is_lent(piece)

@@ -37,6 +37,15 @@ class LendingPool(PassPool):
             self._ledger.entry(piece).holders.add(loan)
             self._loans.append(loan)
 
+    def is_lent(self, piece: Slice) -> bool:
+        """Whether an array holds the memory of a slice or part, also of one given back."""
+        with self._lock:
+            self._settle_loans()
+            held = self._ledger.held.get(piece.root._address)
+            if held is None or held.piece is not piece.root:
+                return False
+            return any(isinstance(holder, Loan) for holder in held.holders)
+
     def begin_window(self, label: str, primed: Primed | None = None) -> None:
         """See PassPool: what arrays of the priming pass held is free for the window."""
         with self._lock:

@@ -128,3 +128,18 @@ def test_their_graphs_are_compared(small: Small) -> None:
     found = debug.diff(old, new)
     assert found.verdict is debug.Verdict.UPDATABLE
     assert any("grid" in str(node) for node in found.nodes), found
+
+
+def test_memory_that_an_array_holds_is_not_stale(small: Small) -> None:
+    piece = small.put("piece", 2)
+    array = piece.__dlpack__()
+    step = small.over(piece)
+    for _ in range(2):
+        step()
+    audit = debug.Audit.of(step)
+    small.pool.give_back(piece)
+    assert audit.check() == () and debug.Audit.of(step).report().stale == ()
+    del array
+    for each in (audit, debug.Audit.of(step)):
+        (stale,) = each.check()
+        assert "piece" in str(stale) and "given back, its bytes are kept by a graph" in str(stale)
