@@ -126,10 +126,11 @@ class Ledger:
             del self.held[held.block.address]
             self._on_free(held)
 
-    def release(self, holder: object) -> None:
-        """`holder` holds nothing any more."""
-        for held in [held for held in self.held.values() if holder in held.holders]:
-            held.holders.discard(holder)
+    def release(self, *holders: object) -> None:
+        """`holders` hold nothing any more."""
+        gone = set(holders)
+        for held in [held for held in self.held.values() if not gone.isdisjoint(held.holders)]:
+            held.holders -= gone
             self.settle(held)
 
     def hand_over(self, holder: object, owner: object, label: str) -> None:

@@ -9,6 +9,8 @@ from lowgraph.memory.slices import Slice
 
 __all__ = ["LendingPool", "Loan"]
 
+_FEW = 64
+
 
 class Loan:
     """What the ledger knows an array by. name: of the slice."""
@@ -26,6 +28,7 @@ class LendingPool(PassPool):
     """See the module. An array ends unheard, in whatever thread drops it: the pool looks later."""
 
     _loans: list[Loan]
+    _settle_at = _FEW
 
     def lend(self, piece: Slice, lent: Lent) -> None:
         """Keep a slice's memory until the array is over.
@@ -34,6 +37,8 @@ class LendingPool(PassPool):
         """
         loan = Loan(piece.name, lent)
         with self._lock:
+            if len(self._loans) >= self._settle_at:  # a source may make an array at each replay
+                self._settle_loans()
             self._ledger.entry(piece).holders.add(loan)
             self._loans.append(loan)
 
@@ -54,6 +59,8 @@ class LendingPool(PassPool):
 
     def _settle_loans(self) -> None:
         """Let go of what arrays held that are gone. The caller holds the lock."""
-        for loan in [loan for loan in self._loans if loan.lent.is_over()]:
-            self._ledger.release(loan)
-            self._loans.remove(loan)
+        over = [loan for loan in self._loans if loan.lent.is_over()]
+        if over:
+            self._ledger.release(*over)
+            self._loans = [loan for loan in self._loans if not loan.lent.is_over()]
+        self._settle_at = 2 * len(self._loans) + _FEW

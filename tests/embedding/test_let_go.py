@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lowgraph.capture import CopyIn
+from lowgraph.interop import ordered
 from lowgraph.memory import dlpack
 from tests.embedding.small import N, Small
 from tests.support.process import run_python
@@ -90,3 +92,22 @@ builtins.kept = {library}.from_dlpack(pool.take("y", 10)), pool.take("z", 10).__
 print("done")
 """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_arrays_that_are_made_at_each_replay_are_settled_on_the_way(small: Small) -> None:
+    piece = small.put("piece", 1)
+    step = small.over(pin := CopyIn("x", lambda: ordered(piece, small.stream)), pins=[pin])
+    for _ in range(300):
+        step()
+    assert step.report().replays > 290 and len(small.pool._loans) < 150
+
+
+def test_settling_goes_on_where_all_are_still_held(small: Small) -> None:
+    piece = small.put("piece", 1)
+    kept = [piece.__dlpack__() for _ in range(200)]
+    small.pool.give_back(piece)
+    assert small.pool.stats().retained == 4096 and len(small.pool._loans) == 200
+    del kept[1:]
+    assert small.pool.stats().retained == 4096 and len(small.pool._loans) == 1
+    kept.clear()
+    assert small.pool.stats().retained == 0
