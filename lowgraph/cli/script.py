@@ -59,6 +59,8 @@ def script_of(given: argparse.Namespace, command: str) -> Script:
     out = None if path is None else Path(path)
     if out is not None and not out.parent.is_dir():  # else a long run would end with this
         raise ConfigError(f"--json {out}: {out.parent} is no folder")
+    if out is not None and out.is_dir():
+        raise ConfigError(f"--json {out}: it is a folder, name a file")
     return Script(script, arguments, out)
 
 

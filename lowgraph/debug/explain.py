@@ -19,7 +19,7 @@ from typing import Any
 from lowgraph.capture import Break
 from lowgraph.debug.text import printable
 from lowgraph.driver import codes
-from lowgraph.errors import CaptureFailed, CaptureRefused, DriverError
+from lowgraph.errors import CaptureFailed, CaptureRefused, ConfigError, DriverError
 
 __all__ = ["RULES", "Explanation", "explain"]
 
@@ -84,7 +84,12 @@ class Explanation:
 
 
 def explain(refusal: CaptureRefused) -> Explanation:
-    """What a refusal knows. No driver call is made."""
+    """What a refusal knows. No driver call is made. ConfigError for what is no refusal."""
+    if not isinstance(refusal, CaptureRefused):
+        raise ConfigError(
+            f"{type(refusal).__name__} is no refusal of a capture: give explain() a CaptureRefused;"
+            " other errors say in their own text what to do"
+        )
     broken, suspects = "", tuple[str, ...]()
     code, found = _code(refusal), None
     if isinstance(refusal, CaptureFailed):

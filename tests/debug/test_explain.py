@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cuda.bindings import driver as cu
@@ -11,7 +12,7 @@ import lowgraph
 from lowgraph import driver
 from lowgraph.capture import bisecting
 from lowgraph.debug import explain
-from lowgraph.errors import CaptureRefused, EmptyCapture
+from lowgraph.errors import CaptureRefused, ConfigError, EmptyCapture, PoolError
 from lowgraph.memory import open_window
 from tests.capture.bodies import Body, Parts
 
@@ -76,3 +77,9 @@ def test_names_of_a_hostile_file_reach_no_terminal() -> None:
     told = explain(EmptyCapture("the window of 'a\x1b[2J' recorded nothing", "a.py:1", "launch"))
     assert not any("\x1b" in text for text in told.lines())
     assert Path(told.where.partition(":")[0]).name == "a.py"
+
+
+@pytest.mark.parametrize("error", [PoolError("full"), KeyError("x"), None])
+def test_what_is_no_refusal_is_told(error: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^{type(error).__name__} is no refusal of a capture"):
+        explain(error)

@@ -99,3 +99,6 @@ def test_a_report_that_cannot_be_written_is_told_before_the_run(tmp_path: Path) 
     done = run_python("-m", "lowgraph", "doctor", NAME, "tells", "--json", str(target))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: --json {target}: {target.parent} is no folder\n"
+    done = run_python("-m", "lowgraph", "doctor", NAME, "tells", "--json", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: --json {tmp_path}: it is a folder, name a file\n"

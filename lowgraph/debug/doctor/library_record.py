@@ -54,7 +54,8 @@ class LibraryRecord:
         self.leaks: list[Leak] = []
         self.notes: list[str] = []
         self._unowned: dict[tuple[str, str, str, int], Unowned] = {}
-        self._declared: list[Pin] = []
+        self._declared: dict[str, tuple[Pin, ...]] = {}  # by the step's label
+        self._places: dict[str, set[tuple[int, int]]] = {}  # address, bytes: of these, ever
         self._graphs: weakref.WeakSet[CapturedGraph] = weakref.WeakSet()
         self._recorded: weakref.WeakKeyDictionary[object, weakref.ref[CapturedGraph]]
         self._recorded = weakref.WeakKeyDictionary()
@@ -82,9 +83,10 @@ class LibraryRecord:
 
     def recorded(self, step: object, journal: Journal, pins: tuple[Pin, ...]) -> None:
         """Remember which graph is the step's."""
-        self._declared += [pin for pin in pins if pin not in self._declared]
         for graph in self._graphs:
             if graph.journal is journal:
+                self._declared[graph.label] = pins
+                self._note_places(graph.label)
                 self._recorded[step] = weakref.ref(graph)
                 break
 
@@ -139,7 +141,8 @@ class LibraryRecord:
             self._leak(Leak(kind, label, "", new.reason, new.where, stopped=True))
 
     def closing(self, graph: CapturedGraph) -> None:
-        """The last moment to ask whether its pointers still hold."""
+        """The last moment to ask whether its pointers hold, and where its pins have been."""
+        self._note_places(graph.label)
         self._audit(graph)
         self._graphs.discard(graph)
 
@@ -153,12 +156,16 @@ class LibraryRecord:
 
     def unowned(self) -> list[Unowned]:
         """Pointers outside of all that is known, those into declared memory left out."""
-        places = [pin.now for pin in self._declared if pin.now is not None]
+        for label in self._declared:
+            self._note_places(label)
         return [
             one
             for one in self._unowned.values()
             if one.kind != OUTSIDE
-            or not any(p.address <= one.address < p.address + max(p.nbytes, 1) for p in places)
+            or not any(
+                start <= one.address < start + max(nbytes, 1)
+                for start, nbytes in self._places.get(one.graph, ())
+            )
         ]
 
     # ---- inside ----
@@ -169,6 +176,12 @@ class LibraryRecord:
             self._take_stale(graph.label, audit.form, audit.check())
         except LowgraphError as error:
             self.notes.append(f"the graph of {graph.label!r} could not be audited: {error}")
+
+    def _note_places(self, label: str) -> None:
+        """Now, as a closed step's pins forget where they were."""
+        now = (pin.now for pin in self._declared.get(label, ()))
+        places = {(place.address, place.nbytes) for place in now if place is not None}
+        self._places.setdefault(label, set()).update(places)
 
     def _take_stale(self, label: str, form: Form, found: tuple[Stale, ...]) -> None:
         for one in found:
