@@ -164,8 +164,8 @@ class Ledger:
         self.takes, self.gives, self.peak = before
 
     def labels(self, held: Held) -> list[str]:
-        """Who holds a block beside its live slice, sorted."""
-        return sorted(str(holder) for holder in held.holders if not isinstance(holder, Primed))
+        """Who holds a block beside its live slice, sorted; each name once."""
+        return sorted({str(holder) for holder in held.holders if not isinstance(holder, Primed)})
 
     def holdings(self) -> Iterator[tuple[Slice, str, str, int]]:
         """Slice, kind ("slice", "graph", "primed"), name of who holds it, and aligned bytes."""

@@ -39,8 +39,9 @@ class LendingPool(PassPool):
         with self._lock:
             if len(self._loans) >= self._settle_at:  # a source may make an array at each replay
                 self._settle_loans()
-            self._ledger.entry(piece).holders.add(loan)
-            self._loans.append(loan)
+            held = self._ledger.entry(piece)
+            self._loans.append(loan)  # first: a Ctrl-C between the two leaves nothing held
+            held.holders.add(loan)
 
     def is_lent(self, piece: Slice) -> bool:
         """Whether an array holds the memory of a slice or part, also of one given back."""

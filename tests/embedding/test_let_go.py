@@ -11,7 +11,7 @@ import pytest
 
 from lowgraph.capture import CopyIn
 from lowgraph.interop import ordered
-from lowgraph.memory import dlpack
+from lowgraph.memory import dlpack, memory_report
 from tests.embedding.small import N, Small
 from tests.support.process import run_python
 
@@ -108,6 +108,8 @@ def test_settling_goes_on_where_all_are_still_held(small: Small) -> None:
     kept = [piece.__dlpack__() for _ in range(200)]
     small.pool.give_back(piece)
     assert small.pool.stats().retained == 4096 and len(small.pool._loans) == 200
+    shares = {(share.kind, share.name) for share in memory_report(small.pool).shares}
+    assert ("graph", "an array over 'piece'") in shares, "named once"
     del kept[1:]
     assert small.pool.stats().retained == 4096 and len(small.pool._loans) == 1
     kept.clear()
