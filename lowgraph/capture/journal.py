@@ -195,8 +195,9 @@ class Journal:
         if threading.get_ident() != self._thread:
             return
         where = open_window.requester()
-        told = name, kernels, addresses, where, current(), scalars, nodes
-        self.library.append(LibraryCall(*told))
+        body = self.placed[0]
+        told = name, kernels, addresses, where, current(), scalars
+        self.library.append(LibraryCall(*told, () if body else nodes, body))
         self.sized("call", f"a call of {name}", (name,))
         if self.after_op is not None:
             self.after_op(name, -1)

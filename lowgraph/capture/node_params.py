@@ -178,7 +178,7 @@ class Contents:
             if left:
                 found[index] = left.popleft()
         foreign = [index for index in self.functions if index not in found]
-        others = (call for call in self.journal.library if not call.nodes)
+        others = (call for call in self.journal.library if not call.nodes and not call.body)
         calls = [call for call in others for _ in range(call.kernels or 0)]
         if len(foreign) == len(calls):
             found.update(zip(foreign, calls, strict=True))

@@ -252,5 +252,5 @@ def _journal_of(journal: Journal, body: int) -> Journal:
     inside = Journal("light")
     inside.launches = [replace(one, body=0) for one in journal.launches if one.body == body]
     inside.calls = [replace(one, body=0) for one in journal.calls if one.body == body]
-    inside.library = [call for call in journal.library if call.nodes]  # which tell where it went
+    inside.library = [replace(one, body=0) for one in journal.library if one.body == body]
     return inside

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from lowgraph import driver
-from lowgraph.capture import CFunction, CopyIn, Input, Rebind
+from lowgraph.capture import CFunction, Conditional, CopyIn, Input, Rebind
 from lowgraph.debug import Audit, read
 from lowgraph.driver.memory import memset_d8_async
 from lowgraph.errors import ArgTypeError, AuditFailed, ConfigError, KernelSourceError, PoolError
 from lowgraph.interop import SharedStream
-from lowgraph.memory import download
+from lowgraph.memory import download, upload
 from lowgraph.stages import stage
 from lowgraph.train.atlas import Subject, measure
 from tests.capture.calling_c import N, Two, is_counted
@@ -212,3 +212,29 @@ def test_its_fills_and_host_calls_are_not_taken_for_ours(two: Two) -> None:
          *(("calls_back (C)", kind) for kind in ("kernel", "host"))]
     )  # fmt: skip
     assert all("test_c_function.py" in node.where for node in read(step).nodes)
+
+
+def test_its_kernels_in_a_conditionals_body_are_told_from_those_beside_it(two: Two) -> None:
+    steer, call = Conditional(two.rig.library), two.function("launch")
+    piece, flag = two.pool.take("piece", 16), two.pool.take("flag", 1, np.int32)
+    upload(flag, np.ones(1, np.int32), two.rig.stream)
+
+    def inner(stream: int) -> None:
+        with stage("inside"):
+            call(stream, two.y, two.x, 0.5, N)
+
+    def body(stream: int) -> None:
+        steer.run_if(stream, flag, inner)
+        with stage("outside"):
+            memset_d8_async(piece.address, 0, 8, stream)
+            call(stream, two.y, two.x, 0.5, N)
+
+    step = two.step("launch", body=body)
+    for _ in range(2):
+        step()
+    found = [(node.body, node.kind, node.stage) for node in read(step).nodes if node.stage]
+    assert sorted(found) == [
+        (0, "kernel", "outside/launch (C)"),
+        (0, "memset", "outside"),
+        (1, "kernel", "inside/launch (C)"),
+    ]
