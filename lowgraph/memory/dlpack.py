@@ -163,9 +163,10 @@ def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) ->
 
 # Who drops an array may have an exception under way, which Python code that runs then would lose,
 # be a thread without the GIL, or the end of the process, behind Python's own. So a capsule has no
-# destructor, and its deleter is a function of the C library: it adds 1 to the int that its pointer
-# leads to, the first of either structure. Whether that has happened is looked at later.
-_DELETER_AT = ctypes.cast(ctypes.CDLL(None).sem_post, ctypes.c_void_p).value
+# destructor, and its deleter is a function of the C library that no state of these can hurt: time()
+# writes the seconds into the eight bytes that its pointer leads to, the version or the address
+# until then. Whether that has happened is looked at later.
+_DELETER_AT = ctypes.cast(ctypes.CDLL(None).time, ctypes.c_void_p).value
 _new_memory = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)(
     ("PyMem_RawCalloc", ctypes.pythonapi)
 )
@@ -181,7 +182,7 @@ class Lent:
     def __init__(self, pointer: int, kind: bytes) -> None:
         self._pointer = pointer
         self._kind = kind
-        self._mark = ctypes.c_uint32.from_address(pointer)
+        self._mark = ctypes.c_uint64.from_address(pointer)
         self._unmarked = self._mark.value
         self.capsule: object | None = _new(pointer, kind, None)
 

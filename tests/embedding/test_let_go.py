@@ -34,9 +34,13 @@ def _tensor(piece: Any) -> Any:
     return pytest.importorskip("torch").from_dlpack(piece)
 
 
+def _old_tensor(piece: Any) -> Any:
+    return pytest.importorskip("torch").utils.dlpack.from_dlpack(piece.__dlpack__())
+
+
 host = pytest.mark.host
 TAKERS = [_capsule, _old_capsule, pytest.param(_array, marks=host),
-          pytest.param(_tensor, marks=host)]  # fmt: skip
+          pytest.param(_tensor, marks=host), pytest.param(_old_tensor, marks=host)]  # fmt: skip
 
 
 @pytest.mark.parametrize("take", TAKERS)
@@ -64,11 +68,10 @@ def test_an_array_is_over_once(small: Small) -> None:
 
 
 @pytest.mark.parametrize("name", [b"dltensor", b"dltensor_versioned"])
-@pytest.mark.parametrize("nbytes", [0, 4])
-def test_a_taker_holds_it_until_it_calls_the_deleter(name: bytes, nbytes: int) -> None:
+@pytest.mark.parametrize("address", [0, 1, 0xFFFF_FF00, 0x7FFF_0000_1000, 0x7FFF_FFFF_FFFF])
+def test_a_taker_holds_it_until_it_calls_the_deleter(name: bytes, address: int) -> None:
     versioned = name.endswith(b"versioned")
-    address = 0xFFFF_FF00 * (nbytes > 0)  # the deleter must not care what the address is
-    lent = dlpack.lend(address, (nbytes,), np.dtype("u1"), (1, 0), versioned=versioned)
+    lent = dlpack.lend(address, (4,), np.dtype("u1"), (1, 0), versioned=versioned)
     pointer = dlpack._pointer(lent.capsule, name)
     rename = ctypes.pythonapi.PyCapsule_SetName
     rename.argtypes, used = [ctypes.py_object, ctypes.c_char_p], b"used_" + name
