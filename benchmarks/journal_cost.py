@@ -1,8 +1,9 @@
 """What the journal adds to a launch that is recorded: python benchmarks/journal_cost.py.
 
 The same chain of launches is recorded by bare calls of the driver layer (`bare`: no guard, no
-journal), in a window with a light journal and in one with a full one. CPU time of the calling
-thread for one launch, in microseconds: a capture waits for nothing, and neighbours do not count.
+journal), in a window with a light journal and in one with a full one, and in one that is bisected
+(`capture.bisecting`), after its ops alone or after its lines too. CPU time of the calling thread
+for one launch, in microseconds: a capture waits for nothing, and neighbours do not count.
 `extra_us` is the median of the differences from bare, round by round. Nothing runs on the device.
 The rounds alternate between the rows, so that a change of the clock hits all of them.
 """
@@ -17,10 +18,12 @@ from collections.abc import Callable
 from measure import CHAIN, options, report, spread
 
 from lowgraph import driver
-from lowgraph.capture import Window
+from lowgraph.capture import Window, bisecting
 from lowgraph.capture.journal import DETAILS
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool
+
+BISECTED = (("full, bisected by ops", False), ("full, bisected by lines", True))
 
 
 class Setting:
@@ -58,10 +61,16 @@ class Setting:
         window.discard()
         return seconds
 
+    def bisected(self, lines: bool) -> float:
+        """Record it in a window whose capture is asked for its status all the while."""
+        with bisecting(lines):
+            return self.in_window("full")
+
     def rows(self) -> dict[str, Callable[[], float]]:
         """What is timed, the bare capture first."""
         windows = {d: (lambda d=d: self.in_window(d)) for d in reversed(DETAILS)}
-        return {"bare": self.bare, **windows}
+        bisected = {name: (lambda lines=lines: self.bisected(lines)) for name, lines in BISECTED}
+        return {"bare": self.bare, **windows, **bisected}
 
 
 def main() -> int:

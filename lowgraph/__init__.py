@@ -9,6 +9,7 @@ no CuPy, and costs next to nothing:
 * `Blas`: single-precision matrix products on a preallocated workspace.
 * `GraphStep`, `StepReport`: a step primed, recorded and replayed as one graph, and its report.
 * `ShapeKeyedSteps`: a step for each shape, in a cache with a budget of graphs and bytes.
+* `CFunction`, `include_dir`: functions of a C library that enqueue on our stream, and lowgraph.h.
 * `stage`, `arm`: name a part of a step, for what is said of its launches; an arm can be left out.
 * `LowgraphError`: the base of everything raised here (all of them: `lowgraph.errors`).
 """
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lowgraph.blas import Blas
-    from lowgraph.capture import GraphStep, ShapeKeyedSteps, StepReport
+    from lowgraph.capture import CFunction, GraphStep, ShapeKeyedSteps, StepReport, include_dir
     from lowgraph.driver import Device, open_device
     from lowgraph.errors import LowgraphError
     from lowgraph.kernels import Kernel, Library
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Blas": "lowgraph.blas",
+    "CFunction": "lowgraph.capture",
     "Device": "lowgraph.driver",
     "GraphStep": "lowgraph.capture",
     "Kernel": "lowgraph.kernels",
@@ -43,12 +45,14 @@ _HOMES = {
     "Slice": "lowgraph.memory",
     "StepReport": "lowgraph.capture",
     "arm": "lowgraph.stages",
+    "include_dir": "lowgraph.capture",
     "open_device": "lowgraph.driver",
     "stage": "lowgraph.stages",
 }
 
 __all__ = [
     "Blas",
+    "CFunction",
     "Device",
     "GraphStep",
     "Kernel",
@@ -60,6 +64,7 @@ __all__ = [
     "StepReport",
     "__version__",
     "arm",
+    "include_dir",
     "open_device",
     "stage",
 ]

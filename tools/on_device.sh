@@ -99,6 +99,14 @@ part "gates of mamba2" "$python" -m lowgraph verify --device cuda --model mamba2
 part "gates in bfloat16" "$python" -m lowgraph verify --device cuda --precision bf16 --steps 20 \
     --json "$results/verify_bf16.json"
 part "gates" "$python" -m lowgraph verify --device cuda --steps 20 --json "$results/verify.json"
+atlas_of() {  # atlas_of MODEL FLAGS...: where the launches, nodes and time of its step are
+    local model=$1
+    shift
+    "$python" -m lowgraph atlas --device cuda --model "$model" "$@" --steps 90 \
+        --json "$results/atlas_$model.json"
+}
+part "atlas of charlm" atlas_of charlm
+part "atlas of mamba2" atlas_of mamba2 --precision tf32
 part "agreement of runs and devices" "$python" tools/agreement.py "$results/agreement.json"
 beside() {  # beside MODEL PRESET: graphed beside ungraphed, and lowgraph beside PyTorch
     "$python" -m lowgraph ab --device cuda --model "$1" --preset "$2" --steps 500 \

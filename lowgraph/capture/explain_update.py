@@ -9,6 +9,7 @@ from __future__ import annotations
 from lowgraph.capture.node_params import Contents, NodeRecord
 from lowgraph.driver.graph import UpdateResult
 from lowgraph.errors import DriverError, ExecUpdateRejected
+from lowgraph.memory import counted
 
 __all__ = [
     "cluster_changed",
@@ -114,7 +115,7 @@ def _other_count(said: str, reason: str, old: Contents, new: Contents) -> ExecUp
     end = next((n for n in range(rest) if before[-1 - n] != now[-1 - n]), rest)
     gone = range(begin, len(before) - end)
     come = range(begin, len(now) - end)
-    parts = [f"{said}: {len(before)} nodes became {len(now)}"]
+    parts = [f"{said}: {counted(len(before), 'node')} became {len(now)}"]
     if come:
         parts.append(f"new: {_named(new, come)}")
     if gone:

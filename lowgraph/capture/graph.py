@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from lowgraph import driver
+from lowgraph.capture import watching
 from lowgraph.capture.buffers import HeldBuffer, held_buffers
 from lowgraph.capture.handles import GraphHandles, drain_dropped, dropped
 from lowgraph.capture.lending import launcher
@@ -58,8 +59,11 @@ class CapturedGraph:
         self._paired = True
         handles = GraphHandles(recording.graph, recording.stream, recording.owner, pool)
         try:
+            free, _ = driver.memory.info()
             handles.executable = driver.graph.instantiate(recording.graph)
             driver.graph.upload(handles.executable, recording.stream)
+            # No call tells an executable's size. Others may free memory meanwhile: not below 0.
+            taken = max(0, free - driver.memory.info()[0])
         except BaseException as error:
             if handles.executable:
                 # What is being raised says more than an executable that cannot be destroyed.
@@ -69,11 +73,13 @@ class CapturedGraph:
                 raise
             raise CaptureFailed(f"the graph of {self.label!r} cannot be used: {error}") from error
         driver.poison.graph_names[handles.executable] = self.label
+        pool.note_executable(handles, self.label, taken)
         self._handles = handles
         recording.owner.adopted = True
         self._run = launcher(handles)
         self._finalizer = weakref.finalize(self, dropped.append, handles)
         self._finalizer.atexit = False
+        watching.live(self, recording.began_at)
 
     @property
     def launches(self) -> int:
@@ -94,6 +100,16 @@ class CapturedGraph:
         """What it holds of the pool: name, bytes, role; largest first. PhaseError once closed."""
         handles = self._live("asked for what it holds")
         return held_buffers(handles.pool, handles.owner, self._contents)
+
+    @property
+    def raw_executable(self) -> int:
+        """The CUgraphExec, for code that launches it without us; PhaseError once closed.
+
+        It is destroyed by `close()`, and when a recapture has to instantiate afresh. A launch that
+        we do not make is not counted, and checks neither inputs and pins nor borrowed workspaces;
+        `close()` waits for the stream that was recorded, no other one.
+        """
+        return self._live("asked for its handles").executable
 
     @property
     def closed(self) -> bool:
@@ -125,6 +141,7 @@ class CapturedGraph:
         with open_window.LOCK:
             if self._handles is handles:  # not closed by another thread meanwhile
                 self._run = launcher(handles)
+        watching.live(self, recording.began_at)
 
     def release_replaced(self) -> None:
         """Wait for launches in flight and give back what was held before the update. Idempotent.
@@ -134,6 +151,14 @@ class CapturedGraph:
         self._live("released").retire()
 
     # ---- nodes ----
+
+    @property
+    def raw_graph(self) -> int:
+        """The CUgraph that was recorded last, which no later setting of nodes changes.
+
+        It is destroyed by `close()` and behind an update. PhaseError once closed.
+        """
+        return self._live("asked for its handles").contents
 
     @property
     def contents(self) -> Contents:
@@ -213,6 +238,8 @@ class CapturedGraph:
         """
         if self._handles is not None and open_window.mine() is not None:
             raise PhaseError(f"the graph of {self.label!r} cannot be closed inside a window")
+        if self._handles is not None:
+            watching.closing(self)
         with open_window.LOCK:
             handles, self._handles = self._handles, None
         if handles is None:

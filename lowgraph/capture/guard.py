@@ -16,16 +16,14 @@ from typing import Any
 from lowgraph import driver
 from lowgraph.capture import body_rules, other_threads
 from lowgraph.capture.forks import ForkTracker, merge_of
-from lowgraph.capture.stream_calls import AT_ONCE, HOST_ADDRESSES, described, stream_of
+from lowgraph.capture.misplaced import misplaced
+from lowgraph.capture.stream_calls import HOST_ADDRESSES, described, stream_of
 from lowgraph.driver import gate
 from lowgraph.errors import (
     BlockingCaptureStream,
-    CaptureAllocationError,
     CaptureIncomplete,
     CaptureRefused,
-    ModuleLoadDuringCapture,
     PageableHostMemory,
-    SyncDuringCapture,
     UnjoinedFork,
 )
 from lowgraph.memory import open_window
@@ -34,61 +32,6 @@ from lowgraph.memory.open_window import OpenWindow
 __all__ = ["SPECIAL_STREAMS", "WindowGuard"]
 
 SPECIAL_STREAMS = {0: "the legacy stream", 1: "the legacy stream", 2: "the per-thread stream"}
-
-_SYNCS = frozenset(
-    {
-        "cuStreamSynchronize",
-        "cuStreamQuery",
-        "cuEventSynchronize",
-        "cuEventQuery",
-        "cuCtxSynchronize",
-    }
-)
-_MEMORY = frozenset(
-    {
-        "cuMemAlloc",
-        "cuMemAllocAsync",
-        "cuMemAllocFromPoolAsync",
-        "cuMemAllocHost",
-        "cuMemAllocManaged",
-        "cuMemAllocPitch",
-        "cuMemFree",
-        "cuMemFreeAsync",
-        "cuMemHostAlloc",
-        "cuMemFreeHost",
-        "cuMemHostRegister",
-        "cuMemHostUnregister",
-        "cuMemPoolTrimTo",
-    }
-)
-_MODULES = frozenset(
-    {
-        "cuModuleLoad",
-        "cuModuleLoadData",
-        "cuModuleLoadDataEx",
-        "cuModuleLoadFatBinary",
-        "cuModuleUnload",
-        "cuLibraryLoadData",
-        "cuLibraryLoadFromFile",
-        "cuLibraryUnload",
-        "cuFuncLoad",
-    }
-)
-_GRAPHS = frozenset(
-    {
-        "cuStreamBeginCapture",
-        "cuStreamBeginCaptureToGraph",
-        "cuStreamEndCapture",
-        "cuStreamDestroy",
-        "cuGraphLaunch",
-        "cuGraphInstantiate",
-        "cuGraphInstantiateWithParams",
-        "cuGraphUpload",
-        "cuGraphExecUpdate",
-        "cuGraphExecDestroy",
-        "cuGraphDestroy",
-    }
-)
 
 
 class WindowGuard:
@@ -179,26 +122,8 @@ class WindowGuard:
         if op == "cuStreamWaitEvent":
             waiting, event = int(args[0]), int(args[1])
             return self._outside_event(waiting, event) or self._blocking_fork(waiting, event)
-        where = open_window.requester()
         said = f"{op} was called in the capture window of {self.label!r}"
-        if op in _SYNCS:
-            remedy = "read results after the step, outside its body"
-            return SyncDuringCapture(f"{said}, where nothing runs to wait for", where, remedy)
-        if op in _MEMORY:
-            remedy = "take memory before the step, or from the pool inside a primed body"
-            return CaptureAllocationError(f"{said}; it would break the capture", where, remedy)
-        if op in AT_ONCE:
-            remedy = "use the async form on the step's stream, or copy before the step"
-            return CaptureIncomplete(
-                f"{said}: it would run at once and be in no replay", where, remedy
-            )
-        if op in _MODULES:
-            remedy = "ask the library for its kernels before the step"
-            return ModuleLoadDuringCapture(f"{said}; a replay would not do it again", where, remedy)
-        if op in _GRAPHS:
-            remedy = "one window at a time: do it after the step"
-            return CaptureRefused(f"{said}, which has to end first", where, remedy)
-        return None
+        return misplaced(op, said, open_window.requester())
 
     def _sent(self, op: str, args: tuple[Any, ...], stream: int) -> CaptureRefused | None:
         if stream in self.forks.streams:

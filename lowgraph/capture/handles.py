@@ -100,6 +100,7 @@ class GraphHandles:
         graphs = dict.fromkeys([self.graph, self.contents, *(graph for graph, _ in replaced)])
         owners = [self.owner, *(owner for _, owner in replaced)]
         driver.poison.graph_names.pop(self.executable, None)
+        self.pool.forget_executable(self)
         self._give_back([self.executable], list(graphs), owners)
 
     def _give_back(self, executables: list[int], graphs: list[int], owners: list[Owner]) -> None:

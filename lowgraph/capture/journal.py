@@ -12,11 +12,13 @@ one. benchmarks/journal_cost.py measures what either adds to a call.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from lowgraph.capture.records import Call, LaunchRecord, LibraryCall, Sized
+from lowgraph.capture.stream_calls import described
 from lowgraph.capture.suspects import Suspect, Suspects
 from lowgraph.driver import gate
 from lowgraph.errors import CaptureRefused, ConfigError
@@ -49,7 +51,7 @@ class Journal:
     """See the module. `watch()` fills it; afterwards it is a record.
 
     detail: "full" or "light". total: driver calls of the pass; `calls` has them all, or the failing
-    ones. suspects: calls of other threads.
+    ones. suspects: calls of other threads; others: how many of each function.
     """
 
     def __init__(self, detail: str = "full") -> None:
@@ -60,6 +62,7 @@ class Journal:
         self.total = 0
         self.calls: list[Call] = []
         self.suspects = Suspects()
+        self.others: Counter[str] = Counter()
         self.launches: list[LaunchRecord] = []
         self.library: list[LibraryCall] = []
         self.sizes: list[Sized] = []
@@ -67,6 +70,7 @@ class Journal:
         self._refused_at: list[int] = []  # for each refusal, the number of calls before it
         self._full = detail == "full"
         self.placed = (0, False)  # see `place`
+        self.after_op: Callable[[str, int], None] | None = None  # told of each, with its code
         self._thread = threading.get_ident()
         self._thread_name = threading.current_thread().name
         self._names: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by function
@@ -151,7 +155,8 @@ class Journal:
         """The gate's observer."""
         if self._outer_calls is not None:
             self._outer_calls(op, args, code)
-        if threading.get_ident() != self._thread:
+        if not self.is_mine():
+            self.others[op] += 1
             name, where = threading.current_thread().name, open_window.requester()
             self.suspects.add(Suspect(name, op, _arguments(args), code, where, current()))
             return
@@ -168,6 +173,8 @@ class Journal:
             self._pending = None
             if code == 0:
                 self._launched(index, where, args, pending)
+        if self.after_op is not None:
+            self.after_op(described(op, args), code)
 
     def on_launch(self, kernel: Kernel, values: dict[str, Any], config: Any) -> None:
         """The observer of kernel launches; the gate's call follows at once."""
@@ -176,13 +183,21 @@ class Journal:
         if threading.get_ident() == self._thread:
             self._pending = kernel, values
 
-    def library_call(self, name: str, kernels: int | None, addresses: tuple[int, ...]) -> None:
+    def library_call(
+        self,
+        name: str,
+        kernels: int | None,
+        addresses: tuple[int, ...],
+        scalars: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         """A foreign library was called; see LibraryCall."""
         if threading.get_ident() != self._thread:
             return
         where = open_window.requester()
-        self.library.append(LibraryCall(name, kernels, addresses, where, current()))
+        self.library.append(LibraryCall(name, kernels, addresses, where, current(), scalars))
         self.sized("call", f"a call of {name}", (name,))
+        if self.after_op is not None:
+            self.after_op(name, -1)
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
         """The pass took a slice of the pool, or asked for a product; see Sized."""
@@ -196,6 +211,10 @@ class Journal:
             return
         self.refusals.append(error)
         self._refused_at.append(self.total)
+
+    def is_mine(self) -> bool:
+        """See `driver.captures.Recorder`."""
+        return threading.get_ident() == self._thread
 
     def place(self, body: int, aside: bool) -> None:
         """See `driver.captures.Recorder`."""

@@ -6,17 +6,20 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lowgraph import stages
+from lowgraph import driver, stages
+from lowgraph.capture import probe, watching
 from lowgraph.capture.beside import Beside
 from lowgraph.capture.handles import PrimedPass, drain_dropped
 from lowgraph.capture.interrupts import shielded
 from lowgraph.capture.journal import Journal
+from lowgraph.capture.legacy_trap import LegacyTrap
 from lowgraph.capture.node_params import Contents
 from lowgraph.capture.pin_set import PinSet
 from lowgraph.capture.report import StepReport
 from lowgraph.capture.scalars import same_launches
 from lowgraph.capture.shape_set import PassWarnings
 from lowgraph.capture.window import Recording, Window
+from lowgraph.driver.foreign_stream import StreamLike, stream_handle
 from lowgraph.errors import (
     CaptureInProgress,
     CaptureRefused,
@@ -38,7 +41,7 @@ class StepPasses:
     def __init__(
         self,
         body: Body,
-        stream: int,
+        stream: StreamLike,
         pool: PersistentPool,
         library: Library | None,
         mode: str,
@@ -48,16 +51,18 @@ class StepPasses:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.body = body
-        self.stream = stream
+        self.stream = stream_handle(stream)
+        self.stream_object: object = stream  # kept: its handle is in use
         self.pool = pool
         self.library = library
         self.mode = mode
         self.counts = counts
         self.pins = pins
         self.detail = journal
+        self.window: type[Window] = Window  # what a pass is recorded in
         self.body_runs = False
         self.body_began = False  # in the latest pass
-        self.beside = Beside(counts.label, stream, pool)
+        self.beside = Beside(counts.label, self.stream, pool)
         self._warnings = PassWarnings(counts, say)
         self._kept = PrimedPass(pool, journal)
         # A step that is dropped between priming and recording would keep its slices for good.
@@ -80,6 +85,7 @@ class StepPasses:
     def prime(self) -> None:
         """One real step, unrecorded; the slices that it takes are kept for the next window."""
         self.body_began = False
+        self._refuse_context()
         with shielded() as shield:
             self._drain()
             self.drop_primed()
@@ -93,6 +99,7 @@ class StepPasses:
                 finally:
                     shield.up()
             self._kept.primed, self._kept.journal = primed, journal
+        watching.primed(self, journal)
         self.counts.primed = primed.figures
         self.counts.count_launches(journal.launches, journal.library)
         self.counts.eager_steps += 1
@@ -102,6 +109,7 @@ class StepPasses:
 
         Nothing is counted while another thread has the lock: the hooks are the process's.
         """
+        self._refuse_context()
         self.pins.before_pass()
         if self.counts.launches_known or not open_window.LOCK.attempt():
             with self.pool.eager_pass(self.label):
@@ -132,24 +140,21 @@ class StepPasses:
         Raises CaptureRefused, and what the body raises. An exception that leaves the block discards
         the recording.
         """
-        self._drain()
+        self._refuse_context()
+        if self.window.begins:
+            self._drain()
         self.pins.before_window()
-        primed, journal = self._kept.primed, self._kept.journal
-        window = Window(
-            self.stream,
-            pool=self.pool,
-            label=self.label,
-            mode=self.mode,
-            library=self.library,
-            primed=primed,
-            primed_journal=journal,
-            journal=self.detail,
-        )
+        journal = self._kept.journal
+        window = self._window()
         try:
+            # What is recorded into somebody else's capture stays there: no trying out.
+            if probe.is_probing() and self.window.begins:
+                probe.run(self.label, self._run_body, self._window)
             with window:
                 self._run_body()
             assert window.recording is not None, "a window that raised nothing has a recording"
             recording = window.recording
+            recording.owner.stream = self.stream_object
             contents = Contents(recording.graph, recording.journal, recording.bodies)
             self.pins.judge(contents)
             self._warnings.tell(self.pins.warnings(contents))
@@ -158,10 +163,25 @@ class StepPasses:
             window.discard()
             if isinstance(error, CaptureRefused):
                 self._warnings.explain(error, journal, window.journal)
+                watching.refused(self.label, error)
             raise
         finally:
             self.drop_primed()  # also when the window was refused before it began
         self._note_recording(recording, journal)
+
+    def _window(self, trap: LegacyTrap | None = None) -> Window:
+        """A window over what was primed; several may follow each other."""
+        return self.window(
+            self.stream,
+            pool=self.pool,
+            label=self.label,
+            mode=self.mode,
+            library=self.library,
+            primed=self._kept.primed,
+            primed_journal=self._kept.journal,
+            journal=self.detail,
+            trap=trap,
+        )
 
     def drop_primed(self) -> None:
         """Free what a priming pass kept for a window that will not be. Idempotent."""
@@ -171,6 +191,10 @@ class StepPasses:
         """Add a note to the report, once."""
         if text not in self.counts.notes:
             self.counts.notes.append(text)
+
+    def _refuse_context(self) -> None:
+        """Raise WrongContext before the body does part of its work in another context."""
+        driver.context.require(f"a pass of {self.label!r}")
 
     def _drain(self) -> None:
         """Give back what the collector found; what goes wrong there is not this step's failure."""
@@ -206,3 +230,4 @@ class StepPasses:
                 "the priming pass did not come to the same bodies of conditionals, or as often: "
                 "scalars were not compared there"
             )
+        watching.recorded(self, journal, self.pins.declared)

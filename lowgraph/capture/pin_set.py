@@ -77,6 +77,11 @@ class PinSet:
         for pin in self._all:
             pin.label = label
 
+    @property
+    def declared(self) -> tuple[Pin, ...]:
+        """All inputs and pins."""
+        return self._all
+
     # ---- the step's life ----
 
     def before_pass(self) -> None:

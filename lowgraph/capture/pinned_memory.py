@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowgraph.errors import ConfigError
+from lowgraph import driver
+from lowgraph.errors import ConfigError, PoolError
+from lowgraph.memory import Slice
+from lowgraph.memory.dlpack import is_dense, read_array
 
-__all__ = ["ForeignMemory", "Place", "describe"]
+__all__ = ["ForeignMemory", "Place", "describe", "keeper_of"]
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,10 @@ class Place(NamedTuple):
 
 def describe(memory: Any, name: str) -> Place:
     """Where `memory` is: a slice or part, a ForeignMemory, anything with address, shape and dtype,
-    or an array with `__cuda_array_interface__` (contiguous).
+    or an array with DLPack or `__cuda_array_interface__` (contiguous).
 
-    Raises PoolError for a slice that was given back, ConfigError for what is none of these.
+    Raises PoolError for a slice that was given back and an array whose memory was freed,
+    ConfigError for what is none of these.
     """
     address = getattr(memory, "address", None)
     if address is not None:
@@ -79,21 +83,66 @@ def describe(memory: Any, name: str) -> Place:
                 f"input {name!r}: {type(memory).__name__} has an address but no shape and dtype; "
                 "wrap it in ForeignMemory(address, nbytes, owner, shape, dtype)"
             ) from None
+    if _is_dlpack(memory):
+        return _of_dlpack(memory, name)[0]
     interface = getattr(memory, "__cuda_array_interface__", None)
     if interface is not None:
         return _of_interface(interface, name)
     raise ConfigError(
         f"input {name!r}: {type(memory).__name__} is no device memory; give a slice, an array with "
-        "__cuda_array_interface__ or ForeignMemory(address, nbytes, owner)"
+        "DLPack or __cuda_array_interface__, or ForeignMemory(address, nbytes, owner)"
     )
+
+
+def keeper_of(memory: Any, place: Place, name: str) -> Slice | ForeignMemory:
+    """What to keep alive so that the memory stays where it was found: a slice or ForeignMemory.
+
+    An array may be given other memory meanwhile, so not that is kept but its capsule and storage.
+    """
+    if isinstance(memory, Slice | ForeignMemory):
+        return memory
+    if hasattr(memory, "address"):
+        owner = getattr(memory, "owner", memory)
+        name = getattr(memory, "name", name)
+    else:
+        owner = _holder_of(memory, name) if _is_dlpack(memory) else memory
+    nbytes, generation = place.nbytes, place.generation
+    return ForeignMemory(place.address, nbytes, owner, place.shape, place.dtype, generation, name)
+
+
+def _is_dlpack(memory: Any) -> bool:
+    # A NumPy array is the host's on every device; other libraries say what theirs is.
+    return hasattr(memory, "__dlpack__") and not isinstance(memory, np.ndarray)
+
+
+def _holder_of(array: Any, name: str) -> object:
+    capsule = _of_dlpack(array, name)[1]
+    # PyTorch's capsule holds the tensor, in which `tensor.data = other` replaces the storage.
+    storage = getattr(array, "untyped_storage", None)
+    return capsule if storage is None else (capsule, storage())
+
+
+def _of_dlpack(memory: Any, name: str) -> tuple[Place, object]:
+    told = f"input {name!r}"
+    array = read_array(memory, told)
+    device = driver.current()
+    if not device.reads(array.place):
+        raise ConfigError(
+            f"{told} is on DLPack device {array.place}, which kernels on {device.spec} cannot "
+            f"read (theirs is {device.dlpack_device}): move it there first"
+        )
+    if not array.dense:
+        raise ConfigError(f"{told} has shape {array.shape} and is strided: make it contiguous")
+    if not array.address and 0 not in array.shape:
+        raise PoolError(f"{told}: its {type(memory).__name__} has no memory any more, it was freed")
+    return Place(array.address, 0, array.shape, array.dtype), array.capsule
 
 
 def _of_interface(interface: dict[str, Any], name: str) -> Place:
     shape = tuple(int(size) for size in interface["shape"])
     dtype = np.dtype(interface["typestr"])
     strides = interface.get("strides")
-    dense = tuple(math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape)))
-    if strides is not None and tuple(strides) != dense:
+    if strides is not None and not is_dense(shape, tuple(strides), dtype.itemsize):
         raise ConfigError(
             f"input {name!r} has strides {tuple(strides)}, shape {shape}: make it contiguous"
         )

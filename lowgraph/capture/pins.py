@@ -9,8 +9,9 @@ The body passes the pin itself to a launch, in place of the memory: `kernel(stre
 out, x, n)`. A kernel given a Table takes a pointer to the pointer (`const float* const*`).
 
 `source` is device memory, or a callable that returns it at each step: a slice, an array with
-`__cuda_array_interface__`, or ForeignMemory. It is asked once before every pass and replay; shape
-and dtype must stay as they were first. An `Input` may not move at all; each pin has its price:
+DLPack or `__cuda_array_interface__`, or ForeignMemory. It is asked once before every pass and
+replay; shape and dtype must stay as they were first. An `Input` may not move at all; each pin has
+its price:
 
     Input    no launch; a moved one is InputMoved
     CopyIn   one launch a replay; for what is read, as the copy goes one way
@@ -27,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from lowgraph.capture.pinned_memory import ForeignMemory, Place, describe
+from lowgraph.capture.pinned_memory import ForeignMemory, Place, describe, keeper_of
 from lowgraph.driver.callers import requester
 from lowgraph.errors import ConfigError, InputMoved, PoolError
 from lowgraph.memory import Slice, readable
@@ -61,6 +62,7 @@ class Pin:
         self.captured: Place | None = None
         self.owner: Any = None
         self.moves = 0
+        self._given: Any = None  # what the source returned last
         self._settled = False  # the last look was checked
         self._source: Callable[[], Any] = source if callable(source) else lambda: source
 
@@ -95,7 +97,7 @@ class Pin:
         off its captured place, another shape or dtype, a slice that was given back.
         """
         memory = self._source()
-        if self._settled and memory is self.owner and _is_fixed(memory):
+        if self._settled and memory is self._given and _is_fixed(memory):
             return False
         try:
             place = describe(memory, self.name)
@@ -106,7 +108,7 @@ class Pin:
         before = self.now
         if before is not None and not self._may_be(place, before):
             raise self.moved(place, before)
-        self.now, self.owner, self._settled = place, memory, True
+        self._keep(memory, place)
         if before is None or place == before:
             return False
         self.moves += 1
@@ -123,7 +125,7 @@ class Pin:
     def forget(self) -> None:
         """Its step is closed: it may be declared in another one."""
         self.label, self.now, self.captured, self.owner = "", None, None, None
-        self._settled = False
+        self._given, self._settled = None, False
 
     def moved(self, given: Place, captured: Place) -> InputMoved:
         """The error for memory that the graph cannot read."""
@@ -140,6 +142,12 @@ class Pin:
             f"({', '.join(differs)}): captured {captured}, given {given}; nothing was launched; "
             f"{remedy}",
         )
+
+    def _keep(self, memory: Any, place: Place) -> None:
+        before, self.now, self._given, self._settled = self.now, place, memory, True
+        if place == before and not isinstance(memory, Slice | ForeignMemory):
+            return  # what is kept already holds that memory
+        self.owner = keeper_of(memory, place, self.name)
 
     def _may_be(self, place: Place, before: Place) -> bool:
         """Whether it may go on from `before` to `place`."""

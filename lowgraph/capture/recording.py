@@ -20,6 +20,7 @@ class Owner:
         self.label = label
         self.adopted = False  # by a CapturedGraph, which gives back what it holds
         self.undo: list[Callable[[], None]] = []
+        self.stream: object = None  # what the stream's handle is of, which launches are waited on
 
     def let_go(self) -> None:
         """Let go of what the pool does not know: the graph's host calls. Idempotent.
@@ -39,7 +40,7 @@ class Recording:
     """A captured graph that stood every check: its handle, what it holds, and who holds memory.
 
     unowned: addresses that its kernels were given and that no slice of the pool covers. bodies:
-    graphs of its conditional nodes, those inside of others too.
+    graphs of its conditional nodes, those inside of others too. began_at: file:line of the window.
     """
 
     graph: int
@@ -51,3 +52,4 @@ class Recording:
     owner: Owner
     unowned: tuple[int, ...]
     bodies: tuple[int, ...] = ()
+    began_at: str = ""

@@ -63,7 +63,7 @@ class LaunchRecord:
 class LibraryCall:
     """A call of a foreign library. kernels: kernel nodes it added, None if not known.
 
-    addresses: device memory that its kernels use.
+    addresses: device memory that its kernels use. scalars: its arguments by value, by name.
     """
 
     name: str
@@ -71,6 +71,7 @@ class LibraryCall:
     addresses: tuple[int, ...]
     where: str
     stage: str = ""
+    scalars: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)

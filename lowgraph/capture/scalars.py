@@ -7,13 +7,15 @@ a seed, a rate on a plateau of its schedule, is found only if it was declared.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from lowgraph.capture.journal import Journal, LaunchRecord
+from lowgraph.capture.journal import Journal, LaunchRecord, LibraryCall
 from lowgraph.errors import FrozenScalar
 
 __all__ = ["find_declared", "find_frozen", "launch_pairs", "same_launches"]
+
+_Issued = tuple[str, str, LaunchRecord | LibraryCall]  # place, kernel's or function's name
 
 _REMEDY = "keep what changes from step to step in device memory, and pass its address"
 _SIZES = ("grid", "block", "dynamic shared memory")
@@ -44,24 +46,26 @@ def launch_pairs(
 def find_frozen(primed: Journal, recorded: Journal) -> FrozenScalar | None:
     """The refusal for the first scalar that differs; None when none does.
 
-    Products are compared in pairs, and so are launches; passes of different kernels, or of more
-    products, cannot be, and are not: see `shape_set`. An unrecorded pass may not have come to a
-    body: those are apart from the others.
+    Products are compared in pairs, and so are launches and calls of libraries; passes of different
+    kernels, or of more products, cannot be, and are not: see `shape_set`. An unrecorded pass may
+    not have come to a body: those are apart from the others.
     """
     found = _find_product(primed, recorded)
     for inside in (False, True):
         found = found or _first_frozen(launch_pairs(primed, recorded, inside) or [])
-    return found
+    return found or _find_library(primed, recorded)
 
 
 def _first_frozen(pairs: list[tuple[LaunchRecord, LaunchRecord]]) -> FrozenScalar | None:
     for number, (old, new) in enumerate(pairs):
+        call = f"{new.kernel} (launch {number})"
         for label, size, now in zip(_SIZES, old.sizes, new.sizes, strict=False):
             if size != now:
-                return _refusal(number, new, f"the {label}", None, size, now)
+                return _refusal(f"the {label} of {call}", new.kernel, None, size, now, new)
         for (name, before), (_, now) in zip(old.scalars, new.scalars, strict=True):
             if not _equal(before, now):
-                return _refusal(number, new, f"argument {name!r}", name, before, now)
+                what = f"argument {name!r} of {call}"
+                return _refusal(what, new.kernel, name, before, now, new)
     return None
 
 
@@ -73,22 +77,39 @@ def _equal(before: Any, now: Any) -> bool:
 def find_declared(per_step: Collection[str], recorded: Journal) -> FrozenScalar | None:
     """The refusal for the first by-value argument that was declared to change; None if none is.
 
-    per_step: parameter names, of every kernel ("lr") or of one ("adamw.lr").
+    per_step: parameter names, of every kernel and C function ("lr") or of one ("adamw.lr").
     """
-    for number, launch in enumerate(recorded.launches):
-        for name, value in launch.scalars:
-            if name in per_step or f"{launch.kernel}.{name}" in per_step:
+    launches: Iterator[_Issued] = (
+        (f"launch {n}", one.kernel, one) for n, one in enumerate(recorded.launches)
+    )
+    calls: Iterator[_Issued] = (
+        (f"library call {n}", one.name, one) for n, one in enumerate(recorded.library)
+    )
+    for place, kernel, one in (*launches, *calls):
+        for name, value in one.scalars:
+            if name in per_step or f"{kernel}.{name}" in per_step:
                 return FrozenScalar(
-                    f"argument {name!r} of {launch.kernel} (launch {number}) was declared to "
-                    f"change from step to step, and is passed by value: every replay would use "
-                    f"{value!r}",
-                    launch.where,
+                    f"argument {name!r} of {kernel} ({place}) was declared to change from step to "
+                    f"step, and is passed by value: every replay would use {value!r}",
+                    one.where,
                     _REMEDY,
-                    kernel=launch.kernel,
+                    kernel=kernel,
                     parameter=name,
                     recorded=value,
-                    stage=launch.stage,
+                    stage=one.stage,
                 )
+    return None
+
+
+def _find_library(primed: Journal, recorded: Journal) -> FrozenScalar | None:
+    """The refusal for the first by-value argument of a library's function that differs."""
+    if [call.name for call in primed.library] != [call.name for call in recorded.library]:
+        return None
+    for number, (old, new) in enumerate(zip(primed.library, recorded.library, strict=True)):
+        for (name, before), (_, now) in zip(old.scalars, new.scalars, strict=True):
+            if not _equal(before, now):
+                what = f"argument {name!r} of {new.name} (library call {number})"
+                return _refusal(what, new.name, name, before, now, new)
     return None
 
 
@@ -114,16 +135,22 @@ def _find_product(primed: Journal, recorded: Journal) -> FrozenScalar | None:
 
 
 def _refusal(
-    number: int, launch: LaunchRecord, what: str, parameter: str | None, before: Any, now: Any
+    what: str,
+    kernel: str,
+    parameter: str | None,
+    before: Any,
+    now: Any,
+    at: LaunchRecord | LibraryCall,
 ) -> FrozenScalar:
+    """what: the argument or the size, and of which call, `at`."""
     return FrozenScalar(
-        f"{what} of {launch.kernel} (launch {number}) was {before!r} in the priming "
-        f"pass and {now!r} in the recorded one: every replay would use {now!r}",
-        launch.where,
+        f"{what} was {before!r} in the priming pass and {now!r} in the recorded one: every replay "
+        f"would use {now!r}",
+        at.where,
         _SIZE_REMEDY if parameter is None else _REMEDY,
-        kernel=launch.kernel,
-        parameter=what if parameter is None else parameter,
+        kernel=kernel,
+        parameter=what.partition(" of ")[0] if parameter is None else parameter,
         primed=before,
         recorded=now,
-        stage=launch.stage,
+        stage=at.stage,
     )

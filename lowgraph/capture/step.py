@@ -25,6 +25,7 @@ from functools import partial
 from types import TracebackType
 
 from lowgraph import driver
+from lowgraph.capture import watching
 from lowgraph.capture.graph import CapturedGraph
 from lowgraph.capture.interrupts import shielded
 from lowgraph.capture.passes import Body, StepPasses
@@ -34,6 +35,7 @@ from lowgraph.capture.pins import Input, Pin
 from lowgraph.capture.recapture import prime_again, record_again
 from lowgraph.capture.replay import first_launch, launched_again, replayer
 from lowgraph.capture.report import StepReport
+from lowgraph.driver.foreign_stream import StreamLike, stream_handle
 from lowgraph.errors import (
     CaptureFailed,
     CaptureInProgress,
@@ -56,9 +58,9 @@ class GraphStep:
 
     body: a plain callable that enqueues one whole step on the stream it is given. It runs several
         times, allocates only from `pool`, and reads what changes from step to step from the device.
-    stream: a non-blocking stream. library: nothing is compiled in the window. graph: False never
-        captures, and the report says why_off. mode: of the capture. say: told each reason for a
-        refusal once.
+    stream: a non-blocking stream, ours or of another library, whose object is kept alive.
+    library: nothing is compiled in the window. graph: False never captures, and the report says
+        why_off. mode: of the capture. say: told each reason for a refusal once.
     journal: "full" keeps every driver call of a pass with the user's line, "light" failing ones.
     pins, inputs: memory of others that the body uses, see `capture.pins`; checked at every replay.
     random: states on the device that the body draws from, for the report. per_step: names of
@@ -71,7 +73,7 @@ class GraphStep:
         *,
         device: driver.Device,
         pool: PersistentPool,
-        stream: int,
+        stream: StreamLike,
         library: Library | None = None,
         label: str = "step",
         graph: bool = True,
@@ -87,7 +89,7 @@ class GraphStep:
     ) -> None:
         """Make a cold step; nothing runs yet."""
         self.label = label
-        self.stream = stream
+        self.stream = stream_handle(stream)
         self.max_refusals = max_refusals
         self._say = say
         self._pins = PinSet(
@@ -97,7 +99,7 @@ class GraphStep:
             per_step=per_step,
             pool=pool,
             library=library,
-            stream=stream,
+            stream=self.stream,
             label=label,
         )
         self.declared: tuple[Pin, ...] = (*inputs, *pins)
@@ -377,6 +379,7 @@ class GraphStep:
             self._say(f"lowgraph: {self.label}: DISABLED after {counts.refusals} refusals")
 
     def _count_refusal(self, refusal: CaptureRefused) -> None:
+        watching.refused(self.label, refusal)
         if self._counts.count_refusal(str(refusal)):
             what = "no graph" if self._graph is None else "no new graph, the old one is live"
             self._say(f"lowgraph: {self.label}: {what}: {type(refusal).__name__}: {refusal}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowgraph.capture.bisect import Break
 from lowgraph.capture.census import Census, judge
 from lowgraph.capture.journal import Call, Journal
 from lowgraph.capture.scalars import find_frozen
@@ -30,6 +31,7 @@ class Evidence:
     """What a window knows about itself. primed: the journal of the priming pass, if there was one.
 
     began_at: file:line of the user. forks: the streams that were forked into the capture, as text.
+    broken: where a bisected capture was broken, if it was.
     """
 
     label: str
@@ -37,6 +39,7 @@ class Evidence:
     journal: Journal
     primed: Journal | None
     forks: str = ""
+    broken: Break | None = None
 
 
 def verdict(
@@ -101,8 +104,10 @@ def _failed_call(
     else:
         ended = seen is not None and seen.code != _INVALIDATED
         reason, where, remedy = _from_outside(evidence, ended), began_at, _OUTSIDE
+        if evidence.broken is not None:
+            where, stage = evidence.broken.where, evidence.broken.stage
     failure = CaptureFailed(reason, where, remedy, stage=stage)
-    failure.__cause__ = seen
+    failure.__cause__, failure.broken = seen, evidence.broken
     if remedy is _OUTSIDE:
         failure.suspects = evidence.journal.suspects.newest_first()
     return failure
@@ -111,9 +116,10 @@ def _failed_call(
 def _from_outside(evidence: Evidence, ended: bool) -> str:
     journal = evidence.journal
     what = "ended (401)" if ended else "invalidated (901)"
+    bisected = f"; bisected: {evidence.broken.told()}" if evidence.broken is not None else ""
     return (
         f"the capture of {evidence.label!r} was {what} by a call that is not in its journal"
-        f"{_bracket(journal)}. Calls of other threads meanwhile, newest first: "
+        f"{_bracket(journal)}{bisected}. Calls of other threads meanwhile, newest first: "
         f"{journal.suspects.text()}"
     )
 

@@ -17,12 +17,14 @@ import gc
 from types import TracebackType
 
 from lowgraph import driver
+from lowgraph.capture import bisect, watching
 from lowgraph.capture import census as census_of
 from lowgraph.capture.bodies import Bodies, Body
 from lowgraph.capture.census import Census
 from lowgraph.capture.guard import SPECIAL_STREAMS, WindowGuard
 from lowgraph.capture.interrupts import Shield
 from lowgraph.capture.journal import Journal, Listeners
+from lowgraph.capture.legacy_trap import LegacyTrap
 from lowgraph.capture.recording import Owner, Recording
 from lowgraph.capture.verdict import Evidence, as_refusal, verdict
 from lowgraph.driver import gate
@@ -41,7 +43,12 @@ class Window:
         refused (FrozenScalar).
     library: nothing is compiled or loaded inside; its kernels are made resident before.
     journal: "full" or "light", see Journal.
+    trap: of a probe pass (`capture.probe`), whose graph is thrown away and whose refusals are told
+        nobody.
     """
+
+    begins = True
+    """Whether it begins its capture: until then calls may be made that would break one."""
 
     def __init__(
         self,
@@ -54,6 +61,7 @@ class Window:
         primed: Primed | None = None,
         primed_journal: Journal | None = None,
         journal: str = "full",
+        trap: LegacyTrap | None = None,
     ) -> None:
         """Describe the window; entering it begins the capture."""
         self.stream = stream
@@ -75,6 +83,8 @@ class Window:
         self._outer_guard: gate.Guard | None = None
         self._bodies: list[Body] = []
         self._owner = Owner(label)
+        self._trap = trap
+        self._bisector: bisect.Bisector | None = None
 
     # ---- in ----
 
@@ -88,17 +98,21 @@ class Window:
         self._shield.up()
         try:
             self._refuse_second()
-            self._refuse_blocking()
-            if self._library is not None:
-                self._library.make_resident()
+            self._make_ready()
             self._open()
         except BaseException as error:
             refusal = self._leave(error) or error
             self._shield.down()
+            self._tell(refusal)
             if refusal is error:
                 raise
             raise refusal from error
         return self
+
+    def _make_ready(self) -> None:
+        self._refuse_blocking()
+        if self._library is not None:
+            self._library.make_resident()
 
     def _refuse_second(self) -> None:
         other = open_window.mine()
@@ -147,9 +161,20 @@ class Window:
         self._undo.append("guard")
         gate.guard = self._guard
         self._guard.let_others_finish()
-        driver.stream.begin_capture(self.stream, self.mode)
+        self._begin_capture()
         self._undo.append("capture")
+        if self._trap is not None:
+            self._trap.join(self.stream)
+            self._undo.append("trap")
+        self._bisector = bisect.open_bisector(self.label, self.stream)
+        if self._bisector is not None:
+            self.journal.after_op = self._bisector.after_op
+            self._undo.append("bisector")
+            self._bisector.start()
         self._guard.armed = True
+
+    def _begin_capture(self) -> None:
+        driver.stream.begin_capture(self.stream, self.mode)
 
     # ---- out ----
 
@@ -167,6 +192,7 @@ class Window:
             refusal = self._leave(error)
         finally:
             self._lower_shield()
+        self._tell(refusal)
         if refusal is not None and refusal is not error:
             raise refusal from (refusal.__cause__ or error)
 
@@ -178,8 +204,12 @@ class Window:
         recording, self.recording = self.recording, None
         if recording is not None and not recording.owner.adopted:
             self._pool.release(recording.owner)
-            _destroy(recording.graph)
+            self._destroy(recording.graph)
             recording.owner.let_go()
+
+    def _tell(self, refusal: BaseException | None) -> None:
+        if isinstance(refusal, CaptureRefused) and self._trap is None:
+            watching.refused(self.label, refusal, self._began_at)
 
     def _lower_shield(self) -> None:
         try:
@@ -193,10 +223,16 @@ class Window:
         graph, end_error = 0, None
         while self._undo:
             step = self._undo.pop()
-            if step == "guard":
+            if step == "bisector" and self._bisector is not None:
+                self._bisector.stop()
+                self.journal.after_op = None
+            elif step == "trap" and self._trap is not None and self._guard is not None:
+                with self._guard.disarmed():
+                    self._trap.part(self.stream)
+            elif step == "guard":
                 gate.guard = self._outer_guard
             elif step == "capture":
-                graph, end_error = self._end_capture(error is None)
+                graph, end_error = self._close_capture(error is None)
             elif step == "journal":
                 Journal.stop(self._listening)
             elif step == "seal" and self._library is not None:
@@ -209,11 +245,15 @@ class Window:
                 return self._settle(graph, end_error, error)
         return None if error is None else as_refusal(self.label, error)
 
-    def _end_capture(self, complete: bool) -> tuple[int, DriverError | None]:
+    def _close_capture(self, complete: bool) -> tuple[int, DriverError | None]:
         if self._guard is not None:
             self._guard.armed = False
             if complete:  # else what left the body comes first
                 self._guard.check_forks()
+        return self._end_capture()
+
+    def _end_capture(self) -> tuple[int, DriverError | None]:
+        """The graph, 0 where there is none, and what the driver said then."""
         try:
             return driver.stream.end_capture(self.stream), None
         except DriverError as error:
@@ -232,11 +272,9 @@ class Window:
     ) -> BaseException | None:
         """Judge the graph; keep memory and recording, or give memory back and drop the graph."""
         try:
-            census = census_of.take_census(graph, self._body_graphs()) if graph else None
+            census = self._take_census(graph) if graph else None
             refusal = verdict(
-                Evidence(
-                    self.label, self._began_at, self.journal, self._primed_journal, self._forked()
-                ),
+                self._evidence(),
                 census,
                 end_error,
                 error,
@@ -248,6 +286,18 @@ class Window:
         if refusal is not None:
             self._drop(graph)
         return refusal
+
+    def _take_census(self, graph: int) -> Census:
+        return census_of.take_census(graph, self._body_graphs())
+
+    @property
+    def broken(self) -> bisect.Break | None:
+        """Where a bisected window was broken; None if it was not, or is not bisected."""
+        return None if self._bisector is None else self._bisector.found
+
+    def _evidence(self) -> Evidence:
+        journal, primed = self.journal, self._primed_journal
+        return Evidence(self.label, self._began_at, journal, primed, self._forked(), self.broken)
 
     def _body_graphs(self) -> tuple[int, ...]:
         return tuple(body.graph for body in self._bodies if body.graph)  # 0: it was refused
@@ -272,17 +322,17 @@ class Window:
             owner,
             unowned,
             self._body_graphs(),
+            self._began_at,
         )
 
     def _drop(self, graph: int) -> None:
         if self._pool.in_window:
             self._pool.abort_window()
         if graph:
-            _destroy(graph)
+            self._destroy(graph)
         self._owner.let_go()
 
-
-def _destroy(graph: int) -> None:
-    # What is being raised meanwhile says more than a graph that cannot be destroyed.
-    with contextlib.suppress(DriverError):
-        driver.graph.destroy(graph)
+    def _destroy(self, graph: int) -> None:
+        # What is being raised meanwhile says more than a graph that cannot be destroyed.
+        with contextlib.suppress(DriverError):
+            driver.graph.destroy(graph)

@@ -1,4 +1,4 @@
-"""`python -m lowgraph`: what is found here, caches, gates, A/B, atlas, graphs, weights, checks."""
+"""`python -m lowgraph`: caches, gates, A/B, atlas, graphs, memory, weights, checks, doctor."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from lowgraph.cli import (
     check,
     compile,
     diff,
+    doctor,
     export,
     host_library,
+    include,
     info,
+    memory,
     show,
     verify,
 )
@@ -30,13 +33,16 @@ _COMMANDS = {
     "cache": cache,
     "compile": compile,
     "host-library": host_library,
+    "include": include,
     "verify": verify,
     "ab": ab,
     "atlas": atlas,
     "export": export,
     "check": check,
+    "doctor": doctor,
     "bench": bench,
     "show": show,
+    "memory": memory,
     "audit": audit,
     "diff": diff,
 }

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import runpy
-import sys
 import traceback
-import warnings
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from lowgraph import hostdev
 from lowgraph.cli.outcome import FAILED
-from lowgraph.errors import ConfigError, DeviceUnavailable
+from lowgraph.cli.script import Script, add_script, exit_code_of, run_script, script_of
+from lowgraph.errors import DeviceUnavailable
 from lowgraph.hostdev import check, control
 from lowgraph.hostdev.check import Finding, Site
 from lowgraph.memory import counted
@@ -30,83 +27,24 @@ SUMMARY = "run a script on the host device and report what its kernels do wrong;
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
-    parser.usage = "%(prog)s [-h] [--json F] SCRIPT [ARGS ...] [--json F]"
-    parser.add_argument("--json", metavar="F", help="write the findings to this file")
-    # One list for both: of two, the script's name would swallow a -- behind it.
-    parser.add_argument(
-        "words",
-        nargs=argparse.REMAINDER,
-        metavar="SCRIPT [ARGS ...]",
-        help="the Python file to run, and its arguments; a --json among them is the command's, "
-        "unless a -- comes before it",
-    )
+    add_script(parser)
 
 
 def run(given: argparse.Namespace) -> None:
     """Run the script, print what was found; ends with SystemExit unless all is well."""
-    if not given.words:
-        raise ConfigError("name the Python script to check: check SCRIPT [ARGS ...]")
-    name, *rest = given.words
-    script = Path(name)
-    if not script.is_file():
-        raise ConfigError(f"{name}: no such file; name the Python script to check")
-    if script.suffix in (".cu", ".cuh"):
-        raise ConfigError(f"{name}: name the Python script that launches its kernels")
-    _check_python(script)
-    arguments, path = _split(rest, given.json)
-    if path == "":
-        raise ConfigError("--json: the path is empty")
-    out = None if path is None else Path(path)
+    script = script_of(given, "check")
     _ask_for_checks()
     try:
-        code = _run_script(script, arguments)
+        code = _outcome(script)
     finally:
         found = _collect()
         for finding in found:
             print(_text(finding))
         print(_summary(found), flush=True)
-        if out is not None:
-            write_json(out, {"findings": [finding.as_dict() for finding in found]})
+        if script.json is not None:
+            write_json(script.json, {"findings": [finding.as_dict() for finding in found]})
     if found or code:
         raise SystemExit(FAILED if found else code)
-
-
-def _check_python(script: Path) -> None:
-    """Refuse what Python cannot read before a device is asked for: a page of text, say."""
-    if script.suffix == ".pyc" or zipfile.is_zipfile(script):  # which run too
-        return
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the run gives them
-            compile(script.read_bytes(), str(script), "exec")
-    except (SyntaxError, ValueError, OSError) as error:
-        raise ConfigError(
-            f"{script} cannot be read as Python: {error}; name the Python script to check"
-        ) from error
-
-
-def _split(arguments: Sequence[str], path: str | None) -> tuple[list[str], str | None]:
-    """The script's arguments, and the file of --json."""
-    own, marker, rest = _partition(list(arguments))
-    kept: list[str] = []
-    words = iter(own)
-    for word in words:
-        if word == "--json":
-            path = next(words, None)
-            if path is None:
-                raise ConfigError("--json needs a file: --json F")
-        elif word.startswith("--json="):
-            path = word.removeprefix("--json=")
-        else:
-            kept.append(word)
-    return kept + (rest if marker else []), path
-
-
-def _partition(words: list[str]) -> tuple[list[str], bool, list[str]]:
-    if "--" not in words:
-        return words, False, []
-    at = words.index("--")
-    return words[:at], True, words[at + 1 :]
 
 
 def _ask_for_checks() -> None:
@@ -117,28 +55,18 @@ def _ask_for_checks() -> None:
     check.kernel_seconds()  # refuses a wrong limit now, and not in the script
 
 
-def _run_script(script: Path, arguments: Sequence[str]) -> int:
+def _outcome(script: Script) -> int:
     """Its exit code. What it raised is shown, but passed on if the device it asked for is why."""
-    sys.argv = [str(script), *arguments]
-    sys.path[0] = str(script.resolve().parent)
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        run_script(script)
     except SystemExit as ended:
-        return _exit_code(ended.code)
+        return exit_code_of(ended)
     except (DeviceUnavailable, KeyboardInterrupt):
         raise
     except Exception:
         traceback.print_exc()
         return FAILED
     return 0
-
-
-def _exit_code(code: object) -> int:
-    """As Python's own: None is success, a text is printed and means failure."""
-    if code is None or isinstance(code, int):
-        return int(code or 0)
-    print(code, file=sys.stderr)
-    return FAILED
 
 
 def _collect() -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from lowgraph.cli.outcome import write_text
 from lowgraph.train.arguments_out import non_empty_path
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
@@ -18,6 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", type=non_empty_path, metavar="F", help="write the comparison to this file"
     )
+    parser.add_argument(
+        "--html", type=non_empty_path, metavar="F", help="write both as a page for a browser"
+    )
 
 
 def run(given: argparse.Namespace) -> None:
@@ -25,9 +29,12 @@ def run(given: argparse.Namespace) -> None:
     from lowgraph import debug
     from lowgraph.train.result import write_json
 
-    found = debug.diff(debug.load(given.old), debug.load(given.new))
+    old, new = debug.load(given.old), debug.load(given.new)
+    found = debug.diff(old, new)
     for line in found.lines():
         print(line)
     if given.json is not None:
         write_json(given.json, found.as_dict())
         print(f"wrote {given.json}")
+    if given.html is not None:
+        write_text("--html", given.html, debug.diff_html(old, new, found))

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one line on stderr for what lowgraph raised."""
+"""How a command ends: files that it writes, its exit code, one line for what lowgraph raised."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from lowgraph.early import INTERRUPTED
 from lowgraph.errors import BuildError, ConfigError, DeviceUnavailable, LowgraphError
 
-__all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "NOBODY_READS", "exit_code"]
+__all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "NOBODY_READS", "exit_code", "write_text"]
 
 FAILED = 1
 BAD_INPUT = 2
@@ -42,6 +43,17 @@ def exit_code(work: Callable[[], None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
     return 0
+
+
+def write_text(flag: str, path: Path, text: str) -> None:
+    """Write what a flag asked for, whole or not at all, and say so. Raises ConfigError."""
+    from lowgraph.train.files import replace_file
+
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"{flag} {path}: {error.strerror or error}") from error
+    print(f"wrote {path}")
 
 
 def _say(error: LowgraphError, code: int) -> int:

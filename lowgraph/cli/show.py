@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowgraph.cli.outcome import write_text
 from lowgraph.errors import ConfigError
 from lowgraph.train.arguments import add_data, add_model
 from lowgraph.train.arguments_out import non_empty_path
@@ -18,7 +19,6 @@ __all__ = ["SUMMARY", "add_arguments", "run"]
 
 SUMMARY = "show a captured graph, from its file or of a model's training step"
 
-_WARM_STEPS = 2  # the first primes, the second records
 _OF_A_STEP = ("device", "model", "preset", "precision", "data", "seed", "batch")
 
 
@@ -42,6 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dot", type=non_empty_path, metavar="F", help="write it as a picture for Graphviz"
     )
+    parser.add_argument(
+        "--html", type=non_empty_path, metavar="F", help="write it as a page for a browser"
+    )
+    parser.add_argument(
+        "--times",
+        type=non_empty_path,
+        metavar="LOG",
+        help="for --html: stage times of the same step, a file of `atlas --json` or `--tsv`",
+    )
 
 
 def run(given: argparse.Namespace) -> None:
@@ -49,6 +58,9 @@ def run(given: argparse.Namespace) -> None:
     from lowgraph import debug
     from lowgraph.train.result import write_json
 
+    if given.times is not None and given.html is None:
+        raise ConfigError(f"--times {given.times} is shown in a page; name its file with --html")
+    own_us = None if given.times is None else _own_us(given.times)
     flags = {name: getattr(given, name) for name in _OF_A_STEP if getattr(given, name) is not None}
     if given.graph is not None and flags:
         raise ConfigError(
@@ -61,37 +73,22 @@ def run(given: argparse.Namespace) -> None:
         write_json(given.json, debug.as_dict(form))
         print(f"wrote {given.json}")
     if given.dot is not None:
-        _write(given.dot, debug.dot(form))
+        write_text("--dot", given.dot, debug.dot(form))
+    if given.html is not None:
+        write_text("--html", given.html, debug.html(form, own_us))
 
 
-def _write(path: Path, text: str) -> None:
-    from lowgraph.train.files import replace_file
+def _own_us(log: Path) -> dict[str, float]:
+    """Microseconds by stage, without the stages inside of it. Raises ConfigError."""
+    from lowgraph.train.atlas.saved import read_saved
 
-    try:
-        replace_file(path, text.encode())
-    except OSError as error:
-        raise ConfigError(f"--dot {path}: {error.strerror or error}") from error
-    print(f"wrote {path}")
+    return {stage.stage: stage.own_us for stage in read_saved(log).stages}
 
 
 def _recorded(config: TrainConfig) -> Form:
     """The graph of a model's training step, behind two steps. Raises LowgraphError."""
     from lowgraph import debug
-    from lowgraph.driver import open_device
-    from lowgraph.train.datasets import early_plan, plan_for, read_data
-    from lowgraph.train.parts import Parts
-    from lowgraph.train.plan import model_of
+    from lowgraph.train.recorded import recorded_parts
 
-    data = read_data(model_of(config), config.data)
-    early_plan(config, data)
-    device = open_device(config.device)
-    plan, data = plan_for(config, device.kind, data)
-    print(f"device: {device.spec}, {device.title} ({device.arch})", flush=True)
-    print(f"model: {plan.model} {plan.preset}", flush=True)
-    parts = Parts(device, plan, data, graph=True, ring_slots=_WARM_STEPS)
-    try:
-        for _ in range(_WARM_STEPS):
-            parts.advance()
-        return debug.read(parts.graph_step)
-    finally:
-        parts.close()
+    with recorded_parts(config, lambda text: print(text, flush=True)) as recorded:
+        return debug.read(recorded.parts.graph_step)

@@ -1,12 +1,14 @@
-"""Looking into captured graphs: as data, as text and as a picture; audits; comparisons."""
+"""Looking into captured graphs: as data, as text, as a picture and a page; audits; comparisons."""
 
 from __future__ import annotations
 
 from lowgraph.debug.audit import Audit, AuditReport, report_of
 from lowgraph.debug.changes import Change, Verdict
 from lowgraph.debug.comparison import Diff, NodeDiff, diff
+from lowgraph.debug.explain import Explanation, explain
 from lowgraph.debug.files import as_dict, from_dict, load
 from lowgraph.debug.form import Argument, Body, Form, Memory, Node
+from lowgraph.debug.page import diff_html, html
 from lowgraph.debug.picture import dot
 from lowgraph.debug.race_search import Race, races
 from lowgraph.debug.reading import read, read_handle
@@ -21,6 +23,7 @@ __all__ = [
     "Body",
     "Change",
     "Diff",
+    "Explanation",
     "Form",
     "Frozen",
     "Memory",
@@ -31,9 +34,12 @@ __all__ = [
     "Verdict",
     "as_dict",
     "diff",
+    "diff_html",
     "dot",
+    "explain",
     "from_dict",
     "frozen",
+    "html",
     "lines",
     "load",
     "races",

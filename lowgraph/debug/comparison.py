@@ -7,7 +7,7 @@ which. Where they are not, nodes are set side by side by their kind, name and st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -50,7 +50,8 @@ class NodeDiff:
 class Diff:
     """verdict, reason: of the whole; at: index of the new node that the driver would name.
 
-    nodes: that differ. same: how many do not.
+    nodes: that differ. same: how many do not. twins: new index -> old index of all nodes that were
+    compared with each other.
     """
 
     verdict: Verdict
@@ -58,6 +59,7 @@ class Diff:
     at: int | None
     nodes: tuple[NodeDiff, ...]
     same: int
+    twins: Mapping[int, int]
 
     def counts(self) -> dict[str, int]:
         """How many changes there are of each kind."""
@@ -108,10 +110,12 @@ class _Comparison:
         self._at: int | None = None
         self._nodes: list[NodeDiff] = []
         self._same = 0
+        self._twins: dict[int, int] = {}
 
     def result(self) -> Diff:
         nodes = sorted(self._nodes, key=lambda one: (one.new is None, one.new or 0, one.old or 0))
-        return Diff(self._verdict, self._reason, self._at, tuple(nodes), self._same)
+        parts = tuple(nodes), self._same, self._twins
+        return Diff(self._verdict, self._reason, self._at, *parts)
 
     def whole(self, verdict: Verdict, reason: str, at: int | None = None) -> None:
         """A cause; the first of the highest verdict stands."""
@@ -145,6 +149,7 @@ class _Comparison:
     def _note(
         self, old: Node, new: Node, verdict: Verdict, reason: str, told: Sequence[Change]
     ) -> None:
+        self._twins[new.index] = old.index
         if not told and verdict is Verdict.UPDATABLE:
             self._same += 1
             return
@@ -175,6 +180,8 @@ class _Comparison:
     def _failed(self, old: Node | None, new: Node | None, told: list[Change]) -> None:
         node = new or old
         assert node is not None, "one of both is there"
+        if old is not None and new is not None:
+            self._twins[new.index] = old.index
         places = (None if old is None else old.index), (None if new is None else new.index)
         verdict = Verdict.REINSTANTIATE
         self._nodes.append(NodeDiff(*places, node.title, verdict, _TOPOLOGY, tuple(told)))

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from itertools import count
 
+from lowgraph.driver import forked
 from lowgraph.driver.poison import shut
 from lowgraph.errors import CudaInHostCallback, HostCallbackError
 
@@ -53,7 +54,7 @@ pending: dict[int, list[HostCallbackError]] = {}
 
 _table: dict[int, Callback] = {}
 _numbers = count(1)
-_lock = threading.Lock()  # of `pending`; held for no call of anybody
+_lock = forked.lock()  # of `pending`; held for no call of anybody
 
 
 def register(callback: Callback) -> int:

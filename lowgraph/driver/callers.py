@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["raised_at", "requester"]
+__all__ = ["is_machinery", "raised_at", "requester"]
 
 _PACKAGE = Path(__file__).parents[1]  # as code objects name it: symbolic links stay
 # Frames of these are ours; the first frame outside them is where the user's code asked.
 _MACHINERY = tuple(
     f"{_PACKAGE}/{name}"
     for name in ("driver/", "kernels/", "memory/", "capture/", "hostdev/", "ops/", "blas/",
-                 "debug/", "interop.py", "counters.py")
+                 "debug/", "interop/", "counters.py", "stages.py")
 )  # fmt: skip
 _PLUMBING = ("/contextlib.py", "/functools.py")
 
@@ -21,7 +21,8 @@ _PLUMBING = ("/contextlib.py", "/functools.py")
 _ours: dict[str, bool] = {}
 
 
-def _is_ours(name: str) -> bool:
+def is_machinery(name: str) -> bool:
+    """Whether a source file, as code objects name it, is lowgraph's machinery or plumbing."""
     known = _ours.get(name)
     if known is None:
         known = _ours[name] = name.startswith(_MACHINERY) or name.endswith(_PLUMBING)
@@ -31,7 +32,7 @@ def _is_ours(name: str) -> bool:
 def requester(depth: int = 1) -> str:
     """file:line of the nearest frame outside lowgraph's machinery: where the user's code asked."""
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and frame.f_back is not None and is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return "<unknown>"
@@ -43,7 +44,7 @@ def raised_at(error: BaseException) -> str | None:
     found = None
     trace = error.__traceback__
     while trace is not None:
-        if not _is_ours(trace.tb_frame.f_code.co_filename):
+        if not is_machinery(trace.tb_frame.f_code.co_filename):
             found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
+from lowgraph.driver import forked
 from lowgraph.driver.callers import requester
 from lowgraph.errors import CaptureInProgress, CaptureRefused
 from lowgraph.stages import current
@@ -75,10 +77,16 @@ guard, so that a window, once its guard stands, sees the calls that were already
 class Recorder(Protocol):
     """What a running pass is told by the layers below it: its journal."""
 
-    def library_call(self, name: str, kernels: int | None, addresses: tuple[int, ...]) -> None:
+    def library_call(
+        self,
+        name: str,
+        kernels: int | None,
+        addresses: tuple[int, ...],
+        scalars: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         """A foreign library was called; it added `kernels` kernel nodes, None if not known.
 
-        addresses: device memory that those kernels use.
+        addresses: device memory that those kernels use. scalars: arguments by value, by name.
         """
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
@@ -90,6 +98,12 @@ class Recorder(Protocol):
 
     def refuse(self, error: CaptureRefused) -> None:
         """A request was refused; remember it, in case the body swallows the exception."""
+
+    def is_mine(self) -> bool:
+        """Whether the calling thread runs the pass: calls of others are no part of it."""
+
+    others: Counter[str]
+    """Driver calls of other threads while the pass ran, by name, as far as they passed the gate."""
 
     placed: tuple[int, bool]
     """What `place` was told last; (0, False) to begin with."""
@@ -254,13 +268,14 @@ class CaptureLock:
 
     def __init__(self, patience: float = 30.0) -> None:
         self.patience = patience
-        self._lock = threading.RLock()
+        self._lock = forked.rlock()
 
     def acquire(self, what: str = "a call that takes or gives memory or handles") -> None:
         """Take the lock. Raises CaptureInProgress when one window outlasts the patience.
 
         A priming pass or a destroy holds it too, but ends by itself: those are waited out.
         """
+        forked.check()
         if self._lock.acquire(blocking=False):
             return
         while True:
@@ -272,7 +287,8 @@ class CaptureLock:
 
     def attempt(self, seconds: float = 0.0) -> bool:
         """Take the lock if it can be had within so many seconds; returns whether it was."""
-        return self._lock.acquire(timeout=seconds)
+        forked.check()
+        return bool(self._lock.acquire(timeout=seconds))
 
     def release(self) -> None:
         """Give the lock back."""

@@ -23,9 +23,13 @@ _FLAGS = ("--std=c++17", "--generate-line-info")
 
 
 def compile_cubin(
-    source: Path, arch: str, include_dirs: Sequence[Path], defines: Mapping[str, str]
+    source: Path,
+    arch: str,
+    include_dirs: Sequence[Path],
+    defines: Mapping[str, str],
+    more: Sequence[str] = (),
 ) -> bytes:
-    """Compile one .cu file for `arch` ("sm_90"); return the cubin.
+    """Compile one .cu file for `arch` ("sm_90"); return the cubin. more: NVRTC's options.
 
     Raises BuildError with NVRTC's log (file:line) or naming what to install.
     """
@@ -33,7 +37,7 @@ def compile_cubin(
     text = source.read_bytes()
     program = _call(nvrtc.nvrtcCreateProgram, text, str(source).encode(), 0, None, None)
     try:
-        options = [option.encode() for option in _options(arch, include_dirs, defines)]
+        options = [option.encode() for option in (*_options(arch, include_dirs, defines), *more)]
         (code,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         if code:
             log = _program_log(program)
@@ -45,11 +49,11 @@ def compile_cubin(
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def key(arch: str, defines: Mapping[str, str]) -> str:
+def key(arch: str, defines: Mapping[str, str], more: Sequence[str] = ()) -> str:
     """Return what, besides the sources, decides the cubin: compiler, headers, flags, defines."""
     major, minor = version()
     headers = " ".join(str(path) for path in header_dirs())
-    options = " ".join(_options(arch, (), defines))
+    options = " ".join((*_options(arch, (), defines), *more))
     return f"nvrtc {major}.{minor}; {headers}; {options}"
 
 

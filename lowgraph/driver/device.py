@@ -15,14 +15,19 @@ from pathlib import Path
 
 from cuda.bindings import driver
 
-from lowgraph.driver import compat, compiler, cupti, gate
+from lowgraph.driver import compat, compiler, cupti, event, gate
+from lowgraph.driver import stream as streams
 from lowgraph.driver.cupti import CallCount
+from lowgraph.driver.images import ImageFacts
 from lowgraph.errors import ConfigError, DeviceUnavailable
 from lowgraph.hostdev import check
 
 _ATTRIBUTE = driver.CUdevice_attribute
 _OLDEST_DRIVER = 12040
 _OLDEST_CAPABILITY = (8, 0)
+# DLDeviceType of dlpack.h; memory of the last two is the host's and the device's.
+_DLPACK_CPU, _DLPACK_CUDA, _DLPACK_SHARED = 1, 2, (3, 13)
+_NO_ORDER = -1  # a DLPack consumer's stream
 _STATES = {"gone": 0, "free": 1, "live": 2}
 
 
@@ -41,6 +46,8 @@ class Device(abc.ABC):
     context: the primary context's handle.
     blas_backend: "cublas" or "kernel".
     kind: "host" or "cuda", which has its own default size of a model.
+    dlpack_device: (type, id) that its memory has in DLPack: the CPU's on the host device, whose
+        memory the host addresses as its own.
     resting_blocks: how many given-back blocks a pool is to keep unused, so that the device can tell
         a late use of them.
     """
@@ -49,6 +56,7 @@ class Device(abc.ABC):
     arch: str
     blas_backend: str
     kind: str
+    dlpack_device: tuple[int, int]
     resting_blocks: int = 0
 
     def __init__(self, ordinal: int) -> None:
@@ -94,18 +102,41 @@ class Device(abc.ABC):
         """Return device memory as the host sees it, None where it cannot. Synchronise first."""
 
     @abc.abstractmethod
+    def reads(self, place: tuple[int, int]) -> bool:
+        """Return whether kernels can use memory of a DLPack device, (type, id)."""
+
+    @abc.abstractmethod
+    def hand_over(self, stream: int, consumer: int | None) -> None:
+        """Order a DLPack consumer behind the work of `stream`.
+
+        consumer: its stream as DLPack writes it: None for the default, -1 for no order.
+        Raises BufferError for a stream that DLPack has not for the device.
+        """
+
+    @abc.abstractmethod
     def count_calls(self) -> AbstractContextManager[CallCount]:
         """Count the driver calls of a `with` block below lowgraph, whoever makes them."""
 
     @abc.abstractmethod
     def compile(
-        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+        self,
+        source: Path,
+        include_dirs: Sequence[Path],
+        defines: Mapping[str, str],
+        options: Sequence[str] = (),
     ) -> bytes:
-        """Compile a .cu file into a module image for this device. Raises BuildError."""
+        """Compile a .cu file into a module image for this device. Raises BuildError.
+
+        options: more flags of the device's compiler.
+        """
 
     @abc.abstractmethod
-    def compiler_key(self, defines: Mapping[str, str]) -> str:
+    def compiler_key(self, defines: Mapping[str, str], options: Sequence[str] = ()) -> str:
         """Return what, besides the sources, decides what `compile` returns."""
+
+    @abc.abstractmethod
+    def remedy_for(self, image: ImageFacts) -> str:
+        """Return what to do about a module image that the device cannot load."""
 
     def place_key(self, source: Path) -> str:
         """Return what of a source's place, beyond its content, decides what `compile` returns."""
@@ -128,6 +159,7 @@ class CudaDevice(Device):
     def __init__(self, ordinal: int) -> None:
         super().__init__(ordinal)
         self.spec = f"cuda:{ordinal}"
+        self.dlpack_device = (_DLPACK_CUDA, ordinal)
         major, minor = self.compute_capability
         self.arch = f"sm_{major}{minor}"
         if self.compute_capability < _OLDEST_CAPABILITY:
@@ -147,19 +179,41 @@ class CudaDevice(Device):
         """None: the host cannot read device memory."""
         return None
 
+    def reads(self, place: tuple[int, int]) -> bool:
+        """Its own memory, and what the driver pinned or manages."""
+        return place == self.dlpack_device or place[0] in _DLPACK_SHARED
+
+    def hand_over(self, stream: int, consumer: int | None) -> None:
+        """The consumer's stream waits."""
+        if consumer != _NO_ORDER:
+            event.order(stream, streams.LEGACY if consumer is None else consumer)
+
     def count_calls(self) -> AbstractContextManager[CallCount]:
         """Count with CUPTI, where it can be had."""
         return cupti.count_calls()
 
     def compile(
-        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+        self,
+        source: Path,
+        include_dirs: Sequence[Path],
+        defines: Mapping[str, str],
+        options: Sequence[str] = (),
     ) -> bytes:
         """Compile to a cubin with NVRTC."""
-        return compiler.compile_cubin(source, self.arch, include_dirs, defines)
+        return compiler.compile_cubin(source, self.arch, include_dirs, defines, options)
 
-    def compiler_key(self, defines: Mapping[str, str]) -> str:
+    def compiler_key(self, defines: Mapping[str, str], options: Sequence[str] = ()) -> str:
         """NVRTC's version, flags, headers, arch and the defines."""
-        return compiler.key(self.arch, defines)
+        return compiler.key(self.arch, defines, options)
+
+    def remedy_for(self, image: ImageFacts) -> str:
+        """Another image, for this architecture."""
+        if image.kind == "host":
+            return "that runs on the CPU only: compile the source for this GPU"
+        return (
+            f"compile the source for {self.arch} (nvcc -arch={self.arch} -cubin, or -fatbin with "
+            f"this architecture or PTX of an earlier one), or give lowgraph the .cu file"
+        )
 
 
 class HostDevice(Device):
@@ -168,6 +222,7 @@ class HostDevice(Device):
     spec = "host"
     blas_backend = "kernel"
     kind = "host"
+    dlpack_device = (_DLPACK_CPU, 0)
 
     def __init__(self) -> None:
         from lowgraph import hostdev
@@ -196,6 +251,17 @@ class HostDevice(Device):
         self._control.mark_written(address, nbytes)
         return memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B")
 
+    def reads(self, place: tuple[int, int]) -> bool:
+        """The process's memory, as which its own is shared too, and what the driver pinned."""
+        return place[0] in (_DLPACK_CPU, *_DLPACK_SHARED) or place == (_DLPACK_CUDA, 0)
+
+    def hand_over(self, stream: int, consumer: int | None) -> None:
+        """The consumer is the CPU, which has no stream: the host waits."""
+        if consumer not in (None, _NO_ORDER):
+            raise BufferError(f"DLPack has no streams on the CPU; asked to order {consumer}")
+        if consumer is None:
+            streams.synchronize(stream)
+
     @contextmanager
     def count_calls(self) -> Iterator[CallCount]:
         """Read the library's own counters."""
@@ -206,14 +272,29 @@ class HostDevice(Device):
         count.calls.update((name, calls) for name, calls in made if calls)
 
     def compile(
-        self, source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]
+        self,
+        source: Path,
+        include_dirs: Sequence[Path],
+        defines: Mapping[str, str],
+        options: Sequence[str] = (),
     ) -> bytes:
         """Compile to a shared object with the machine's C++ compiler."""
-        return bytes(self._build.compile(source, include_dirs, defines))
+        return bytes(self._build.compile(source, include_dirs, defines, options))
 
-    def compiler_key(self, defines: Mapping[str, str]) -> str:
+    def compiler_key(self, defines: Mapping[str, str], options: Sequence[str] = ()) -> str:
         """C++ compiler, flags, CPU, the host device's headers, and the defines."""
-        return f"{self._build.compiler_key()} {sorted(defines.items())}"
+        return (
+            f"{self._build.compiler_key()} {sorted(defines.items())} {' '.join(options)}".rstrip()
+        )
+
+    def remedy_for(self, image: ImageFacts) -> str:
+        """The source: there is nothing here that runs a GPU's code."""
+        if image.kind in ("host", "unknown"):
+            return "compile the source on this machine: python -m lowgraph compile FILE.cu -o F"
+        return (
+            "the host device runs no PTX and no GPU's machine code: give lowgraph the kernels' "
+            "source, a .cu file (Library.kernel)"
+        )
 
     def place_key(self, source: Path) -> str:
         """The path in the check build, whose findings name it: "" lets equal sources share."""

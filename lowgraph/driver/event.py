@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuda.bindings import driver
 
-from lowgraph.driver import gate
+from lowgraph.driver import context, gate
 
 _DISABLE_TIMING = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
 _RECORD_EXTERNAL = int(driver.CUevent_record_flags.CU_EVENT_RECORD_EXTERNAL)
@@ -12,6 +12,7 @@ _RECORD_EXTERNAL = int(driver.CUevent_record_flags.CU_EVENT_RECORD_EXTERNAL)
 
 def create(timing: bool = False) -> int:
     """Create an event (cuEventCreate); without timing it is cheaper and has no elapsed time."""
+    context.require("cuEventCreate")
     return int(gate.call(driver.cuEventCreate, 0 if timing else _DISABLE_TIMING))
 
 
@@ -30,6 +31,16 @@ def record(event: int, stream: int, external: bool = False) -> None:
         gate.call(driver.cuEventRecordWithFlags, event, stream, _RECORD_EXTERNAL)
     else:
         gate.call(driver.cuEventRecord, event, stream)
+
+
+def order(first: int, then: int) -> None:
+    """Make a stream's later work come behind what another one has been given by now."""
+    event = create()
+    try:
+        record(event, first)
+        gate.call(driver.cuStreamWaitEvent, then, event, 0)
+    finally:
+        destroy(event)
 
 
 def is_done(event: int) -> bool:

@@ -25,7 +25,7 @@ from cuda.bindings import driver
 from cuda.pathfinder import DynamicLibNotFoundError
 
 from lowgraph import counters
-from lowgraph.driver import callbacks, captures, codes, poison
+from lowgraph.driver import callbacks, captures, codes, forked, poison
 from lowgraph.errors import ContextPoisoned, DeviceUnavailable, DriverError, LowgraphError
 
 Guard = Callable[[str, tuple[Any, ...]], None]
@@ -128,6 +128,7 @@ def _invoke(fn: Callable[..., Any], args: tuple[Any, ...], nbytes: int | None) -
 
 
 def _refuse(name: str, args: tuple[Any, ...]) -> None:
+    forked.check()
     if poison.current is not None:
         raise poison.refuse(poison.current, name, _readable(args))
     callbacks.refuse(name)

@@ -6,21 +6,30 @@ legacy stream and are not recorded, without an error. Addresses and sizes are in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cuda.bindings import driver
 
-from lowgraph.driver import gate
+from lowgraph.driver import context, gate
 
 # Every context sees the memory, and the device can address it: what a ring that the device writes
 # and the host reads needs.
 _HOST_FLAGS = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
 _MEMORY_TYPE = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+_RANGE_START = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+_RANGE_SIZE = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_RANGE_SIZE
+_BUFFER_ID = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_BUFFER_ID
 _INVALID_VALUE = 1
 
 _pinned: dict[int, int] = {}  # address -> bytes of what host_alloc gave out
 
 
 def alloc(nbytes: int) -> int:
-    """Allocate device memory (cuMemAlloc); return its address. Raises OutOfMemory with `nbytes`."""
+    """Allocate device memory (cuMemAlloc); return its address.
+
+    Raises OutOfMemory with `nbytes`, WrongContext.
+    """
+    context.require("cuMemAlloc")
     return int(gate.call(driver.cuMemAlloc, nbytes, nbytes=nbytes))
 
 
@@ -50,6 +59,35 @@ def is_pinned_here(pointer: int, nbytes: int) -> bool:
         start <= pointer and pointer + nbytes <= start + size
         for start, size in list(_pinned.items())
     )
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The allocation that an address lies in: its start, its bytes and its number.
+
+    id: no other allocation of the process ever has it.
+    """
+
+    address: int
+    nbytes: int
+    id: int
+
+
+def allocation(address: int) -> Allocation | None:
+    """Return the allocation that covers a device address, None if there is none.
+
+    (cuPointerGetAttribute; allowed in a capture.)
+    """
+    values = []
+    for attribute in (_RANGE_START, _RANGE_SIZE, _BUFFER_ID):
+        answer = gate.attempt(driver.cuPointerGetAttribute, attribute, address)
+        if int(answer[0]) == _INVALID_VALUE:
+            return None
+        if int(answer[0]):
+            args = (attribute, address)
+            raise gate.failure("cuPointerGetAttribute", args, int(answer[0]), None)
+        values.append(int(answer[1]))
+    return Allocation(*values)
 
 
 def is_pageable(pointer: int) -> bool:

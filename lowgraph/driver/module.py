@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuda.bindings import driver
 
-from lowgraph.driver import gate
+from lowgraph.driver import context, gate
 
 _MAX_DYNAMIC_SHARED = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _LOADED = driver.CUfunctionLoadingState.CU_FUNCTION_LOADING_STATE_LOADED
@@ -12,11 +12,12 @@ _INVALID_VALUE = 1
 
 
 def load_data(image: bytes) -> int:
-    """Load a module image (cuModuleLoadData): a cubin, or the host device's shared object.
+    """Load a module image (cuModuleLoadData): PTX, a cubin, a fat binary, or the host device's.
 
     With lazy loading the driver may read the image later: the driver copies it, so the caller need
     not keep it.
     """
+    context.require("cuModuleLoadData")
     return int(gate.call(driver.cuModuleLoadData, image, nbytes=len(image)))
 
 
@@ -31,6 +32,13 @@ def get_function(module: int, name: str) -> int:
     function = int(gate.call(driver.cuModuleGetFunction, module, name.encode()))
     gate.function_names[function] = name
     return function
+
+
+def functions(module: int) -> dict[str, int]:
+    """Return every kernel of the module by name (cuModuleEnumerateFunctions)."""
+    count = int(gate.call(driver.cuModuleGetFunctionCount, module))
+    found = gate.call(driver.cuModuleEnumerateFunctions, count, module) if count else []
+    return {function_name(int(function)): int(function) for function in found}
 
 
 def make_resident(function: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from lowgraph.errors import ConfigError
 __all__ = [
     "CopyParams",
     "FillParams",
+    "add_child",
     "alloc_bytes",
     "child_graph",
     "cooperative_of",
@@ -87,6 +89,12 @@ def cooperative_of(node: int) -> bool:
 def child_graph(node: int) -> int:
     """Return the graph that a child graph node owns (cuGraphChildGraphNodeGetGraph)."""
     return int(gate.call(driver.cuGraphChildGraphNodeGetGraph, node))
+
+
+def add_child(graph: int, child: int, after: Sequence[int] = ()) -> int:
+    """Add a copy of `child` to a graph as one node behind others (cuGraphAddChildGraphNode)."""
+    before = [driver.CUgraphNode(each) for each in after]
+    return int(gate.call(driver.cuGraphAddChildGraphNode, graph, before, len(before), child))
 
 
 def fill_params(node: int) -> FillParams:

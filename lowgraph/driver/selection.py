@@ -7,8 +7,8 @@ import os
 import re
 import subprocess
 import sys
-import threading
 
+from lowgraph.driver import context, forked
 from lowgraph.driver.device import CudaDevice, Device, HostDevice
 from lowgraph.errors import ConfigError, DeviceUnavailable, DriverError
 from lowgraph.hostdev import check
@@ -32,7 +32,7 @@ if code or not count.value:
     sys.exit("the CUDA driver has no device")
 """
 
-_lock = threading.Lock()
+_lock = forked.lock()
 _device: Device | None = None
 
 
@@ -41,13 +41,17 @@ def open_device(spec: str = "auto") -> Device:
 
     spec: "auto" (cuda:0 if a driver answers, else the host device), "host", "cuda" or "cuda:N".
     Raises ConfigError for another spec, DeviceUnavailable when the device is not there or this
-    process has another one, BuildError when the host device cannot be built.
+    process has another one, ForkedProcess in a child of a process that had opened one, BuildError
+    when the host device cannot be built.
     """
     global _device
     _check(spec)
+    forked.check()
     with _lock:
         if _device is None:
             _device = _open(_resolve(spec))
+            forked.watch(_device.spec)
+            context.adopt(_device.spec, _device.context)
         elif not _same(spec, _device):
             raise DeviceUnavailable(
                 f"this process already has the device {_device.spec}; "
@@ -57,7 +61,8 @@ def open_device(spec: str = "auto") -> Device:
 
 
 def current() -> Device:
-    """Return the open device; raises DeviceUnavailable before `open_device`."""
+    """Return the open device; raises DeviceUnavailable before `open_device`, ForkedProcess."""
+    forked.check()
     if _device is None:
         raise DeviceUnavailable("no device is open yet: call lowgraph.driver.open_device() first")
     return _device

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from cuda.bindings import driver
 
-from lowgraph.driver import captures, compat, gate, poison
+from lowgraph.driver import captures, compat, context, gate, poison
 from lowgraph.errors import ConfigError
 
 _NON_BLOCKING = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
@@ -18,11 +18,15 @@ _CAPTURE_MODES = {
     "relaxed": driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED,
 }
 
+LEGACY = 1
+"""The legacy stream's handle where 0 has another meaning (CU_STREAM_LEGACY)."""
+
 _STATUS = {0: "none", 1: "active", 2: "invalidated"}
 
 
 def create(non_blocking: bool = True) -> int:
     """Create a stream (cuStreamCreate). A blocking one synchronises with the legacy stream."""
+    context.require("cuStreamCreate")
     return int(gate.call(driver.cuStreamCreate, _NON_BLOCKING if non_blocking else 0))
 
 
@@ -70,6 +74,7 @@ def mode_of(mode: str) -> driver.CUstreamCaptureMode:
 def begin_capture(stream: int, mode: str = "thread_local") -> None:
     """Begin a capture (cuStreamBeginCapture); `mode` is "global", "thread_local" or "relaxed"."""
     wanted = mode_of(mode)
+    context.require("cuStreamBeginCapture")
     with gate.teardown_lock:
         gate.call(driver.cuStreamBeginCapture, stream, wanted)
         captures.note_begin(stream, mode)
@@ -106,6 +111,12 @@ def relaxed() -> Iterator[None]:
 def capture_status(stream: int) -> str:
     """Return "none", "active" or "invalidated" (cuStreamIsCapturing)."""
     return _STATUS[int(gate.call(driver.cuStreamIsCapturing, stream))]
+
+
+def capture_status_unheard(stream: int) -> str:
+    """The same past the gate's hooks, for what one of them calls; "unknown" if it cannot be had."""
+    code, status = driver.cuStreamIsCapturing(stream)
+    return "unknown" if code else _STATUS[int(status)]
 
 
 def capture_graph(stream: int) -> int | None:

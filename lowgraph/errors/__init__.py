@@ -3,12 +3,14 @@
 LowgraphError
 ├── ConfigError               bad input of the user (command lines exit with code 2)
 ├── DeviceUnavailable         the device asked for cannot be had in this process
+├── ForkedProcess             the process was forked from one that had opened a device
+├── WrongContext              another CUDA context than the device's is current
 ├── DriverError               a driver call answered with an error code
 │   ├── OutOfMemory           code 2, and only then
 │   ├── CaptureError          codes 900 to 908: the rules of stream capture were broken
 │   └── ContextPoisoned       sticky codes (700, 719 ...): the process has lost its device
 ├── BuildError                a compiler is missing or refused, or the build cache cannot be written
-├── KernelSourceError         a kernel source is missing or declares what lowgraph cannot launch
+├── KernelSourceError         a kernel source or image is missing, or holds what cannot be launched
 ├── ArgTypeError              a launch argument does not fit the kernel's declared parameter
 ├── LibraryError              cuBLAS answered with an error; says who holds the device's memory
 ├── GraphBudgetExceeded       a cache of graphs has no room for even one graph of this key
@@ -51,6 +53,7 @@ from lowgraph.errors.base import (
     DeviceUnavailable,
     DriverError,
     ExecUpdateRejected,
+    ForkedProcess,
     GateFailed,
     GraphBudgetExceeded,
     InputMoved,
@@ -61,6 +64,7 @@ from lowgraph.errors.base import (
     PhaseError,
     PoolError,
     WorkspaceInUse,
+    WrongContext,
 )
 from lowgraph.errors.capture import (
     BlockingCaptureStream,
@@ -100,6 +104,7 @@ __all__ = [
     "DriverError",
     "EmptyCapture",
     "ExecUpdateRejected",
+    "ForkedProcess",
     "FrozenScalar",
     "GateFailed",
     "GraphBudgetExceeded",
@@ -118,4 +123,5 @@ __all__ = [
     "SyncDuringCapture",
     "UnjoinedFork",
     "WorkspaceInUse",
+    "WrongContext",
 ]

@@ -17,6 +17,14 @@ class DeviceUnavailable(LowgraphError):
     """The device asked for is not there, or this process already has another one."""
 
 
+class ForkedProcess(LowgraphError):
+    """This process was forked from one that had opened a device: it cannot use CUDA."""
+
+
+class WrongContext(LowgraphError):
+    """The calling thread has another CUDA context current than the device's own."""
+
+
 class BuildError(LowgraphError):
     """Compiling or caching a build failed; `log` holds the compiler's output, if there was any."""
 
@@ -30,7 +38,7 @@ class BuildError(LowgraphError):
 
 
 class KernelSourceError(LowgraphError):
-    """A kernel source file is missing, or a declaration in it cannot be read."""
+    """A kernel source or module image is missing or unfit, or a declaration cannot be read."""
 
 
 class PoolError(LowgraphError):
@@ -96,7 +104,8 @@ class AuditFailed(LowgraphError):
     def __str__(self) -> str:
         more = len(self.findings) - 3
         told = "; ".join(self.findings[:3])
-        return f"{len(self.findings)} findings: {told}{f'; and {more} more' if more > 0 else ''}"
+        count = "1 finding" if len(self.findings) == 1 else f"{len(self.findings)} findings"
+        return f"{count}: {told}{f'; and {more} more' if more > 0 else ''}"
 
 
 class PhaseError(LowgraphError):

@@ -128,10 +128,12 @@ class CaptureFailed(CaptureRefused):
     """The driver refused or invalidated the capture; `__cause__` holds its error.
 
     suspects: the driver calls of other threads in the window, newest first, when the driver said
-    no more than that the capture is broken.
+    no more than that the capture is broken. broken: where, as a `capture.bisect.Break`, if the
+    window was bisected; else None.
     """
 
     suspects: tuple[object, ...] = ()
+    broken: object = None
 
 
 class HostCallbackError(LowgraphError):

@@ -10,7 +10,7 @@ import ctypes
 from pathlib import Path
 
 from lowgraph.errors import DeviceUnavailable
-from lowgraph.hostdev import build, check, settings
+from lowgraph.hostdev import build, check, settings, watch
 from lowgraph.hostdev.cachedir import cache_dir
 
 __all__ = ["cache_dir", "is_loaded", "load"]
@@ -38,6 +38,7 @@ def load() -> ctypes.CDLL:
         # Global: the kernels' images call back into it.
         library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         check.apply(library)
+        watch.apply(library)
         _loaded = library
     return _loaded
 

@@ -85,17 +85,23 @@ _CLANG_CHECK_FLAGS = (
 _CHECK_LINK_FLAGS = tuple(f"-Wl,--wrap={name}" for name in ("memcpy", "memmove", "memset"))
 
 
-def compile(source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str]) -> bytes:
+def compile(
+    source: Path,
+    include_dirs: Sequence[Path],
+    defines: Mapping[str, str],
+    options: Sequence[str] = (),
+) -> bytes:
     """Compiles the kernels of `source` and returns the bytes of an ELF shared object.
 
     `include_dirs` are searched for quoted and angled includes after the file's own folder;
-    `defines` become preprocessor macros. Raises BuildError: no compiler, no CUDA headers, a
-    compile error, or a kernel that the front end cannot read (message starts with file:line).
+    `defines` become preprocessor macros; `options` are more flags of the compiler. Raises
+    BuildError: no compiler, no CUDA headers, a compile error, or a kernel that the front end
+    cannot read (message starts with file:line).
     """
     source = Path(source).resolve()
     if not source.is_file():
         raise BuildError(f"{source}: no such kernel source file")
-    flags = compile_flags(find_compiler())
+    flags = [*compile_flags(find_compiler()), *options]
     search = [f"-I{folder}" for folder in (INCLUDE_DIR, *include_dirs, *cuda_include_dirs())]
     macros = [f"-D{name}={value}" for name, value in sorted(defines.items())]
     header = ["-include", str(INCLUDE_DIR / "cuda_on_host.h")]

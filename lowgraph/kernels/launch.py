@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from cuda.bindings import driver
 
+from lowgraph.driver import forked
 from lowgraph.driver.launch import LaunchConfig, Size, launch, three
 from lowgraph.driver.module import set_max_dynamic_shared
 from lowgraph.errors import ArgTypeError
@@ -48,7 +48,7 @@ class Kernel:
         self._where: tuple[int, Size, Size, int] | None = None  # what _config holds
         self._shared_allowed = _SHARED_WITHOUT_ASKING
         # The driver call lets other threads run while it reads configuration and storage.
-        self._lock = threading.Lock()
+        self._lock = forked.lock()
 
     def __call__(self, stream: int, grid: Size, block: Size, *args: Any, shared: int = 0) -> None:
         """Launch on `stream`: `grid` blocks of `block` threads, `shared` dynamic bytes a block.

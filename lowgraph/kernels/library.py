@@ -6,21 +6,23 @@ and there is no moment at which nobody does.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowgraph.driver import Device, captures, module
+from lowgraph.driver import Device, captures, forked, images, module
 from lowgraph.driver.callers import requester
-from lowgraph.errors import KernelSourceError, ModuleLoadDuringCapture
+from lowgraph.errors import DriverError, KernelSourceError, ModuleLoadDuringCapture
 from lowgraph.hostdev.cachedir import cache_dir, make_private
 from lowgraph.kernels import signature, source
 from lowgraph.kernels.cache import ImageCache
+from lowgraph.kernels.folder import KernelFolder
 from lowgraph.kernels.launch import Kernel
-
-Defines = tuple[tuple[str, str], ...]
+from lowgraph.kernels.loaded import KernelImage, parameter_places
+from lowgraph.kernels.settings import BuildSettings, Options
 
 
 @dataclass
@@ -34,11 +36,15 @@ class LibraryStats:
 
 
 class _Loaded:
-    """Modules of this process, by context, source and defines; shared by all libraries."""
+    """Modules of this process, by context, source and settings; shared by all libraries.
+
+    images: those that were loaded as they are, by context and content.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.modules: dict[tuple[int, Path, Defines], int] = {}
+        self.lock = forked.rlock()
+        self.modules: dict[tuple[int, Path, BuildSettings], int] = {}
+        self.images: dict[tuple[int, bytes], KernelImage] = {}
         self.sealed: str | None = None
 
 
@@ -46,7 +52,7 @@ _loaded = _Loaded()
 
 
 class Library:
-    """Kernels of one device, by source file, name and defines.
+    """Kernels of one device, by source file, name and what it is compiled with.
 
     `stats` counts what this library did; modules, and `sealed`, are shared with the other libraries
     of the process.
@@ -63,7 +69,8 @@ class Library:
         self.stats = LibraryStats()
         self._say = say
         self._cache = ImageCache(make_private(cache_dir() / "kernels"))
-        self._kernels: dict[tuple[Path, str, Defines], Kernel] = {}
+        self._kernels: dict[tuple[Path, str, BuildSettings], Kernel] = {}
+        self._images: dict[int, KernelImage] = {}  # by module
 
     @property
     def sealed(self) -> str | None:
@@ -75,56 +82,127 @@ class Library:
         _loaded.sealed = reason
 
     def kernel(
-        self, file: str | Path, name: str, defines: Mapping[str, str | int] | None = None
+        self,
+        file: str | Path,
+        name: str,
+        defines: Mapping[str, str | int] | None = None,
+        *,
+        include_dirs: Sequence[str | Path] = (),
+        options: Options | None = None,
     ) -> Kernel:
         """Return kernel `name` of a source file, compiling and loading it if that is still to do.
 
         file: of lowgraph's own kernels the file's name, as a str; of a user's a Path, or a str with
-        a folder in it, relative to the current folder. defines: macros for the compiler; each set
-        of them is a module of its own. The same arguments give the same object.
-        Raises KernelSourceError, BuildError, DriverError, and ModuleLoadDuringCapture while sealed.
+        a folder in it, relative to the current folder. defines: macros for the compiler.
+        include_dirs: folders for its #include lines, searched behind the file's own. options: more
+        flags, by the kind of device. Each set of those three is a module of its own; the same
+        arguments give the same object.
+        Raises KernelSourceError, ConfigError, BuildError, DriverError, and ModuleLoadDuringCapture
+        while sealed.
         """
         path = source.find(file)
-        macros = tuple(sorted((key, str(value)) for key, value in (defines or {}).items()))
+        settings = BuildSettings.of(self.device.kind, defines, include_dirs, options)
         with _loaded.lock:
-            kernel = self._kernels.get((path, name, macros))
+            kernel = self._kernels.get((path, name, settings))
             if kernel is None:
-                declared = signature.read_signature(path, name, dict(macros))
-                handle = module.get_function(self._module(path, name, macros), name)
+                declared = signature.read_signature(path, name, settings.defines)
+                handle = module.get_function(self._module(path, name, settings), name)
                 kernel = Kernel(declared, handle)
                 _check_parameters(kernel)
-                self._kernels[path, name, macros] = kernel
+                self._kernels[path, name, settings] = kernel
             return kernel
+
+    def folder(
+        self,
+        path: str | Path,
+        defines: Mapping[str, str | int] | None = None,
+        *,
+        include_dirs: Sequence[str | Path] = (),
+        options: Options | None = None,
+    ) -> KernelFolder:
+        """Return the kernels of a folder's .cu files, by name; each file is compiled when asked.
+
+        The rest is as for `kernel`. Raises KernelSourceError: no folder, no .cu file in it, a
+        declaration that cannot be read.
+        """
+        return KernelFolder(self, Path(path), defines, include_dirs, options)
+
+    def compiled(
+        self,
+        file: str | Path,
+        defines: Mapping[str, str | int] | None = None,
+        *,
+        include_dirs: Sequence[str | Path] = (),
+        options: Options | None = None,
+    ) -> bytes:
+        """Return a source's module image for this device, for C code that loads its own kernels.
+
+        The arguments are those of `kernel`. Nothing is loaded. Raises KernelSourceError,
+        ConfigError, BuildError.
+        """
+        settings = BuildSettings.of(self.device.kind, defines, include_dirs, options)
+        with _loaded.lock:
+            return self._image(source.find(file), settings)
+
+    def load(self, image: bytes | str | Path) -> KernelImage:
+        """Return the kernels of a module image: PTX, a cubin or a fat binary; a file or its bytes.
+
+        Loaded once a context and content. On the host device it is what `compiled` and `python -m
+        lowgraph compile` make. Raises KernelSourceError for a file that is not there and for what
+        the device cannot load, DriverError, ModuleLoadDuringCapture while sealed.
+        """
+        data, file = (image, None) if isinstance(image, bytes) else _read(Path(image))
+        title = f"an image of {len(data)} bytes" if file is None else str(file)
+        key = self.device.context, hashlib.sha256(data).digest()
+        with _loaded.lock:
+            found = _loaded.images.get(key)
+            if found is None:
+                _refuse_sealed(title)
+                found = KernelImage(self._load(data, title), title, file)
+                self.stats.loads += 1
+                _loaded.images[key] = found
+            self._images[found.module] = found
+            return found
 
     def make_resident(self) -> None:
         """Load the code of every kernel handed out so far, past the driver's lazy loading."""
         for kernel in list(self._kernels.values()):
             module.make_resident(kernel.handle)
+        for image in list(self._images.values()):
+            for loaded in image.kernels:
+                module.make_resident(loaded.handle)
 
     def kernels(self) -> list[Kernel]:
-        """Return the kernels handed out so far."""
+        """Return the kernels of sources that were handed out so far."""
         return list(self._kernels.values())
 
-    def _module(self, path: Path, name: str, macros: Defines) -> int:
-        key = (self.device.context, path, macros)
+    def _module(self, path: Path, name: str, settings: BuildSettings) -> int:
+        key = (self.device.context, path, settings)
         handle = _loaded.modules.get(key)
         if handle is None:
-            if _loaded.sealed and _is_mine():
-                error = ModuleLoadDuringCapture(
-                    f"kernel {name} of {path.name} would be compiled or loaded inside "
-                    f"{_loaded.sealed}",
-                    requester(),
-                    "ask the library for the kernel before the step, in a constructor",
-                )
-                raise captures.refused(error)
-            handle = module.load_data(self._image(path, dict(macros)))
+            _refuse_sealed(f"kernel {name} of {path.name}")
+            handle = module.load_data(self._image(path, settings))
             self.stats.loads += 1
             _loaded.modules[key] = handle
         return handle
 
-    def _image(self, path: Path, defines: dict[str, str]) -> bytes:
-        key = self.device.compiler_key(defines) + self.device.place_key(path)
-        digest = source.content_hash(path, defines, key)
+    def _load(self, data: bytes, title: str) -> int:
+        try:
+            # PTX is text, which the driver reads up to a NUL.
+            return module.load_data(data + b"\0")
+        except DriverError as error:
+            if error.code not in images.REFUSED:
+                raise
+            facts = images.describe(data)
+            raise KernelSourceError(
+                f"{title}, {facts}, cannot be loaded on {self.device.spec} ({self.device.arch}): "
+                f"{error.code} {error.name}; {self.device.remedy_for(facts)}"
+            ) from error
+
+    def _image(self, path: Path, settings: BuildSettings) -> bytes:
+        defines, flags = settings.defines, settings.flags
+        key = self.device.compiler_key(defines, flags) + self.device.place_key(path)
+        digest = source.content_hash(path, defines, key, settings.folders)
         entry = f"{path.stem}-{self.device.arch}-{digest[:32]}.image"
         image = self._cache.read(entry)
         if image is not None:
@@ -134,11 +212,31 @@ class Library:
             self._say("compiling the kernels (first use) ...")
             self._say = None
         begin = time.perf_counter()
-        image = self.device.compile(path, source.include_dirs(path), defines)
+        folders = source.include_dirs(path, settings.folders)
+        image = self.device.compile(path, folders, defines, flags)
         self.stats.compile_seconds += time.perf_counter() - begin
         self.stats.compiles += 1
         self._cache.write(entry, image)
         return image
+
+
+def _read(path: Path) -> tuple[bytes, Path]:
+    try:
+        return path.read_bytes(), path.absolute()
+    except OSError as error:
+        raise KernelSourceError(
+            f"module image {path.absolute()} cannot be read: {error.strerror or error}"
+        ) from error
+
+
+def _refuse_sealed(what: str) -> None:
+    if _loaded.sealed and _is_mine():
+        error = ModuleLoadDuringCapture(
+            f"{what} would be compiled or loaded inside {_loaded.sealed}",
+            requester(),
+            "ask the library for the kernel before the step, in a constructor",
+        )
+        raise captures.refused(error)
 
 
 def _is_mine() -> bool:
@@ -149,9 +247,7 @@ def _is_mine() -> bool:
 
 def _check_parameters(kernel: Kernel) -> None:
     """Compare the parameters read from the source with the driver's: a macro could deceive us."""
-    found: list[tuple[int, int]] = []
-    while (place := module.param_info(kernel.handle, len(found))) is not None:
-        found.append(place)
+    found = parameter_places(kernel.handle)
     if found != kernel.pack.layout:
         declared = kernel.signature
         raise KernelSourceError(

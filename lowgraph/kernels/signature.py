@@ -43,11 +43,14 @@ class Param:
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's name, parameters in order, and where it is declared."""
+    """A kernel's name, parameters in order, and where it is declared.
+
+    file: None where there is no file of it; line: 0 where it is not in the file's text.
+    """
 
     name: str
     params: tuple[Param, ...]
-    file: Path
+    file: Path | None
     line: int
 
     def __str__(self) -> str:
@@ -97,6 +100,16 @@ def read_signature(path: Path, name: str, defines: Mapping[str, str] | None = No
             f"it has {', '.join(names) or 'none'}"
         )
     return found
+
+
+def declared(name: str, params: str, file: Path | None = None) -> Signature:
+    """Return the signature of a kernel, or a function of C, whose parameter list is given as text.
+
+    params: "float* y, const float* x, int n". file: that it belongs to. Raises KernelSourceError.
+    """
+    place = f"the parameters of {name}"
+    parsed = tuple(_param(item, {}, place) for item in _split(_blank(params)))
+    return Signature(name, parsed, file, 0)
 
 
 def kernel_names(path: Path) -> list[str]:

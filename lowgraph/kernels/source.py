@@ -18,8 +18,8 @@ from lowgraph.errors import KernelSourceError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
-# Only the quoted form: <...> are the toolkit's headers, which the compiler key stands for.
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+# <...> that is in none of the folders is the toolkit's, which the compiler key stands for.
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
 @cache
@@ -59,14 +59,13 @@ def _neighbours(path: Path) -> str:
     return f"; there are {', '.join(names)}" if names else ""
 
 
-def include_dirs(path: Path) -> tuple[Path, ...]:
-    """Return the folders for -I: the source's own, then lowgraph's kernels."""
-    own, ours = path.parent, kernels_folder().resolve()
-    return (own,) if own == ours else (own, ours)
+def include_dirs(path: Path, given: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Return the folders for -I: the source's own, those given, then lowgraph's kernels."""
+    return tuple(dict.fromkeys((path.parent, *given, kernels_folder().resolve())))
 
 
 def includes(path: Path, folders: Sequence[Path]) -> list[Path]:
-    """Return the files that `path` includes by quotes, theirs too, each once, sorted.
+    """Return the files of the folders that `path` includes, theirs too, each once, sorted.
 
     Conditional inclusion is not evaluated: one file too many in the key costs a compile at most. A
     file that is not found is the compiler's to report.
@@ -90,14 +89,16 @@ def _included_by(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
                 break
 
 
-def content_hash(path: Path, defines: Mapping[str, str], compiler_key: str) -> str:
-    """Return the hash of all that decides the image of `path`.
+def content_hash(
+    path: Path, defines: Mapping[str, str], compiler_key: str, folders: Sequence[Path] = ()
+) -> str:
+    """Return the hash of all that decides the image of `path`. folders: given for includes.
 
     Over the source and every file it includes, the defines, and the compiler's key (version, flags,
     arch). Paths do not count, so that a moved checkout finds its cache again.
     """
     digest = hashlib.sha256()
-    for file in (path, *includes(path, include_dirs(path))):
+    for file in (path, *includes(path, include_dirs(path, folders))):
         _add(digest, file.name.encode(), file.read_bytes())
     for name, value in sorted(defines.items()):
         _add(digest, name.encode(), value.encode())

@@ -13,17 +13,22 @@ from lowgraph.memory.owners import (
 )
 from lowgraph.memory.passes import Primed
 from lowgraph.memory.pool import PersistentPool
+from lowgraph.memory.pool_map import STATES, MapBlock, MapSlice, PoolMap, pool_map
 from lowgraph.memory.slices import Slice, register_view
 from lowgraph.memory.staging import Staging, StagingSlot, download, fill_zero, upload
 from lowgraph.memory.stats import PassFigures, PoolStats, counted, readable
 
 __all__ = [
+    "STATES",
     "Arena",
     "Exclusive",
     "Layout",
+    "MapBlock",
+    "MapSlice",
     "MemoryReport",
     "PassFigures",
     "PersistentPool",
+    "PoolMap",
     "PoolStats",
     "Primed",
     "Share",
@@ -36,6 +41,7 @@ __all__ = [
     "fill_zero",
     "memory_report",
     "plan",
+    "pool_map",
     "readable",
     "register_view",
     "top_owners",

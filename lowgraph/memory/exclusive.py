@@ -7,10 +7,10 @@ would write over each other's partial sums, without an error.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from lowgraph import driver
+from lowgraph.driver import forked
 from lowgraph.errors import WorkspaceInUse
 from lowgraph.memory.open_window import LOCK
 
@@ -28,7 +28,7 @@ class Exclusive:
     def __init__(self, piece: Slice) -> None:
         """Guard a slice that nobody uses yet."""
         self.piece = piece
-        self.lock = threading.Lock()
+        self.lock = forked.lock()
         self._user: object = None
         self._stream: int | None = None
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lowgraph import stages
 from lowgraph.errors import PoolError
 from lowgraph.memory.free_list import Block
 from lowgraph.memory.passes import LedgerSums, Primed
@@ -24,13 +25,17 @@ __all__ = ["Held", "Ledger"]
 
 
 class Held:
-    """A block that is not free: its latest slice, which may have ended, and who holds it."""
+    """A block that is not free: its latest slice, which may have ended, and who holds it.
 
-    __slots__ = ("block", "holders", "piece")
+    uses: the slices of one pass that were in it, one after the other, where that is known.
+    """
+
+    __slots__ = ("block", "holders", "piece", "uses")
 
     def __init__(self, block: Block, piece: Slice, holder: object | None) -> None:
         self.block = block
         self.piece = piece
+        self.uses: tuple[Slice, ...] = ()
         self.holders: set[object] = set() if holder is None else {holder}
 
     @property
@@ -67,7 +72,7 @@ class Ledger:
         self.live += block.nbytes
         self.peak = max(self.peak, self.live)
         piece = Slice(block.address, name, shape, dtype, pool=self._pool, id=self._last_id,
-                      generation=generation)  # fmt: skip
+                      generation=generation, stage=stages.current())  # fmt: skip
         held = self.held[block.address] = Held(block, piece, None)
         return held
 
@@ -131,16 +136,17 @@ class Ledger:
         """What a window's token holds becomes the graph's."""
         for held in self.held.values():
             if holder in held.holders:
-                held.holders = {owner}
+                held.holders = held.holders - {holder} | {owner}
                 held.piece._owner = label
 
-    def keep(self, block: Block, owner: object, label: str) -> None:
+    def keep(self, block: Block, owner: object, label: str, uses: tuple[Slice, ...]) -> None:
         """A block without a live slice that a graph must keep: its kernels use the bytes."""
         rest = Slice(block.address, f"{label}: reused in the pass", (block.nbytes,),
                      np.dtype(np.uint8), pool=self._pool)  # fmt: skip
         rest._alive = False
         rest._owner = label
-        self.held[block.address] = Held(block, rest, owner)
+        held = self.held[block.address] = Held(block, rest, owner)
+        held.uses = uses
 
     def undo(self, holder: object) -> None:
         """End and forget what a window's token holds."""
@@ -171,6 +177,10 @@ class Ledger:
             else:
                 name = held.piece.owner or ", ".join(self.labels(held))
                 yield held.piece, "graph", name, held.block.nbytes
+
+    def owners(self, held: Held) -> tuple[str, ...]:
+        """`labels`, and for a primed block the step that it waits for."""
+        return (_primed_label(held),) if held.category == "primed" else tuple(self.labels(held))
 
     def bytes_of(self, owner: object) -> int:
         """Bytes that a graph keeps beyond the slices that live anyway."""

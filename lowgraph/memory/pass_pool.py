@@ -98,8 +98,9 @@ class PassPool:
         """
         window = self._window("end_window")
         self._ledger.hand_over(window.holder, owner, window.label)
-        for block in window.recycled.blocks():
-            self._ledger.keep(block, owner, window.label)
+        blocks = window.recycled.blocks()
+        for block, slices in zip(blocks, window.slices_in(blocks), strict=True):
+            self._ledger.keep(block, owner, window.label, slices)
         self._close_window()
         return window.figures
 

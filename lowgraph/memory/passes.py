@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lowgraph.errors import CaptureAllocationError
@@ -80,6 +81,19 @@ class Pass:
         """Slices taken and not given back."""
         return (piece for piece in list(self._pieces.values()) if piece.alive)
 
+    def slices_in(self, blocks: Sequence[Block]) -> list[tuple[Slice, ...]]:
+        """Of each block, which are in order of addresses, its slices in the order of their taking.
+
+        A slice that is in none of them is in none of the lists.
+        """
+        starts = [block.address for block in blocks]
+        found: list[list[Slice]] = [[] for _ in blocks]
+        for piece in self._pieces.values():
+            place = bisect_right(starts, piece._address) - 1
+            if place >= 0 and piece._address < blocks[place].end:
+                found[place].append(piece)
+        return [tuple(slices) for slices in found]
+
     def took(self, piece: Slice, nbytes: int, grown: bool) -> None:
         """Count a slice handed out; `grown`: the driver had to provide it."""
         self._pieces[piece.id] = piece
@@ -98,8 +112,13 @@ class Pass:
         self._held -= nbytes
 
     @property
+    def free_blocks(self) -> tuple[Block, ...]:
+        """Blocks that are nobody's, but not on the pool's free list before the pass has ended."""
+        return (*self.recycled.blocks(), *self.late)
+
+    @property
     def free_bytes(self) -> int:
-        """Bytes that are nobody's, but not on the pool's free list before the pass has ended."""
+        """Bytes of `free_blocks`."""
         return self.recycled.total + sum(block.nbytes for block in self.late)
 
     @property

@@ -13,6 +13,7 @@ user's kernels run behind the old one's; join other streams before giving back.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -65,6 +66,8 @@ class PersistentPool(BorrowingPool):
         self._source = BlockSource(upstream, limit, device.resting_blocks if poison else 0)
         self._ledger = Ledger(self, self._freed)
         self._exclusives = {}
+        self._executables = {}
+        self._ended = deque()
         self._refused = 0
 
     # ---- slices ----
@@ -93,6 +96,7 @@ class PersistentPool(BorrowingPool):
         while True:
             with self._lock:
                 self._refuse_closed("take")
+                self._settle_loans()
                 running = None if lasting else self._running()
                 if lasting and self.in_window:
                     self._refuse_lasting(wanted)
@@ -159,6 +163,7 @@ class PersistentPool(BorrowingPool):
     def holdings(self) -> tuple[tuple[Slice, str, str, int], ...]:
         """Slice, kind ("slice", "graph", "primed"), name of its owner, bytes: all that is held."""
         with self._lock:
+            self._settle_loans()
             return tuple(self._ledger.holdings())
 
     def retained(self, owner: object) -> int:
@@ -171,6 +176,7 @@ class PersistentPool(BorrowingPool):
         with self._lock.with_capture_lock():
             if self._pass is not None:
                 raise PoolError(f"trim inside a pass of {self._pass.label!r}: do it outside")
+            self._settle_loans()
             return self._source.trim()
 
     def close(self) -> None:
@@ -182,6 +188,7 @@ class PersistentPool(BorrowingPool):
         with self._lock.with_capture_lock():
             if self._closed:
                 return
+            self._settle_loans()
             users = {
                 held.piece.owner or label
                 for held in self._held()
@@ -198,6 +205,7 @@ class PersistentPool(BorrowingPool):
     def stats(self) -> PoolStats:
         """Figures of this moment."""
         with self._lock:
+            self._settle_loans()
             source, ledger = self._source, self._ledger
             inside = self._pass.free_bytes if self._pass is not None else 0
             return PoolStats(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from lowgraph.driver import captures
+from lowgraph.driver import captures, forked
 from lowgraph.driver.captures import LOCK
 
 __all__ = ["PoolLock"]
@@ -26,7 +26,7 @@ class PoolLock:
     def __init__(self) -> None:
         """Make a lock that nobody holds."""
         self.windowed = False  # a window over this pool is open
-        self._own = threading.RLock()
+        self._own = forked.rlock()
         self._owner = 0  # the thread that holds `_own`
         self._outer: list[bool] = []  # of each time it was taken, whether the capture lock was too
 

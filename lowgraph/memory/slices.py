@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowgraph.errors import PoolError
+from lowgraph.memory import sharing
 
 if TYPE_CHECKING:
     from lowgraph.memory.pool import PersistentPool
@@ -60,11 +61,12 @@ class Slice:
         reused address is a different slice.
     nbytes, shape, dtype, name: size without padding, row-major shape, NumPy dtype, given name.
     owner: label of the graph that holds it, or None.
+    stage: the `lowgraph.stage` that it was taken in, "" for none.
     root: the slice that the pool handed out; itself unless this is a part.
     """
 
-    __slots__ = ("_address", "_alive", "_ended_at", "_owner", "dtype", "generation", "id", "name",
-                 "nbytes", "pool", "root", "shape")  # fmt: skip
+    __slots__ = ("_address", "_alive", "_ended_at", "_owner", "_stage", "dtype", "generation", "id",
+                 "name", "nbytes", "pool", "root", "shape")  # fmt: skip
 
     def __init__(
         self,
@@ -77,11 +79,13 @@ class Slice:
         id: int = 0,
         generation: int = 0,
         root: Slice | None = None,
+        stage: str = "",
     ) -> None:
         self._address = address
         self._alive = True
         self._ended_at = ""
         self._owner: str | None = None
+        self._stage = stage
         self.name = name
         self.shape = shape
         self.dtype = dtype
@@ -118,6 +122,11 @@ class Slice:
         return self.root._owner
 
     @property
+    def stage(self) -> str:
+        """See the class."""
+        return self.root._stage
+
+    @property
     def elements(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
@@ -134,6 +143,25 @@ class Slice:
         if memory is None:
             return _device_view(self)
         return np.frombuffer(memory, dtype=self.dtype, count=self.elements).reshape(self.shape)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return sharing.dlpack_device(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        # No stream is known to write the slice, so the consumer's has nothing to wait for:
+        # interop.ordered(slice, stream) names one.
+        return sharing.dlpack_capsule(self, max_version, dl_device, copy)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return sharing.array_interface(self)
 
     def part(self, offset: int, shape: tuple[int, ...], name: str | None = None) -> Slice:
         """Elements `offset` to `offset + prod(shape)` under a shape of their own; same lifetime.

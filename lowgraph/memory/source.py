@@ -47,6 +47,11 @@ class BlockSource:
         """Bytes that nobody holds."""
         return self.free.total + sum(block.nbytes for block in self._rest)
 
+    @property
+    def resting(self) -> tuple[Block, ...]:
+        """Blocks that nobody holds and that are not on the free list yet."""
+        return tuple(self._rest)
+
     def give(self, block: Block) -> None:
         """Take a block back that nobody holds any more."""
         self._rest.append(block)

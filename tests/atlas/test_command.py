@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from lowgraph.cli import main
 from lowgraph.driver import Device
 from lowgraph.train.atlas import read_rows, summarise
+from lowgraph.train.atlas.rows import Row, write_rows
 from lowgraph.train.parts import Parts
 from tests.train.runs import ROOT, environment, micro_corpus, micro_plan
 
@@ -129,6 +131,26 @@ def test_a_summary_sets_logs_side_by_side(
     assert [one["log"] for one in found] == logs
     assert [one["stages"][0]["us"] for one in found] == [2.0, 5.0]
     assert files[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_has_time_and_nodes_of_each_log(tmp_path: Path) -> None:
+    logs = [tmp_path / name for name in ("graph.tsv", "eager.tsv")]
+    counts = [((0, 41), (0, 30), (0, 77)), ((43, 0), (31, 0), (79, 0))]
+    for path, found in zip(logs, counts, strict=True):
+        rows = [
+            Row(1, stage, *launches_nodes, us)
+            for stage, launches_nodes, us in zip(
+                ("forward", "forward/inner", "loss"), found, (500.0, 300.0, 700.0), strict=True
+            )
+        ]
+        write_rows(path, rows)
+    out = tmp_path / "s.svg"
+    assert main(["atlas", "summary", *map(str, logs), "--plot", str(out)]) == 0
+    told = re.findall(r"<!-- (.*?) -->", out.read_text())
+    for part in ("graph", "eager", "forward", "forward/inner", "loss", "200", "300", "700"):
+        assert part in told, part
+    # Their own, without inner ones: nodes of the graph, launches of the log that has none.
+    assert {"11", "30", "77"} <= set(told) and {"12", "31", "79"} <= set(told)
 
 
 def _figures(path: Path, us: float, **kernels: tuple[int, int]) -> str:

@@ -327,7 +327,7 @@ def test_the_command_audits_a_file(
     assert cli.main(["audit", str(path), "--json", str(out)]) == 1
     told = capsys.readouterr()
     assert "of 'y' (generation " in told.out and "test_audit.py:" in told.out
-    assert told.err.startswith("error: 1 findings: node 0 (kernel add_all, ")
+    assert told.err.startswith("error: 1 finding: node 0 (kernel add_all, ")
     (found,) = json.loads(out.read_text())["stale"]
     assert found["argument"] == "other" and found["kind"] == stale.GIVEN_BACK
     assert set(found) == {field.name for field in dataclasses.fields(debug.Stale)}

@@ -45,7 +45,7 @@ def test_it_is_refused_with_a_cold_cache_and_with_a_warm_one(
     source = tmp_path / "late.cu"
     source.write_text(SOURCE.read_text())
     if cache == "warm":  # on disk, not yet in this process
-        library._image(source, {})
+        library.compiled(source)
         assert library.stats.compiles == 1
     loads = library.stats.loads
     refusal = refusal_of(micro, lambda: library.kernel(source, "fill"), ModuleLoadDuringCapture)

@@ -55,7 +55,7 @@ class Old:
         self.module = kind == "module"
         library = micro_or_bare.rig.library
         self.handles = (
-            [driver.module.load_data(library._image(SOURCE, {}))]
+            [driver.module.load_data(library.compiled(SOURCE))]
             if self.module
             else [driver.memory.alloc(4096), driver.memory.alloc(1 << 20)]
         )

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from lowgraph import driver
 from lowgraph.errors import PoolError, WorkspaceInUse
-from lowgraph.memory import PersistentPool, describe_address, memory_report, top_owners
+from lowgraph.memory import (
+    MemoryReport,
+    PersistentPool,
+    Share,
+    describe_address,
+    memory_report,
+    top_owners,
+)
 from lowgraph.memory.owners import shares
 from tests.memory.fakes import make_pool
 from tests.support.rig import Rig
@@ -101,6 +110,57 @@ def test_the_report_splits_the_devices_memory(rig: Rig) -> None:
     assert "workspace" not in line, "only as many as asked for"
     pool.close()
     assert "top owners: nobody" in top_owners(pool)
+
+
+@pytest.mark.host  # a GPU is shared with others, who move the same figure
+def test_the_owners_and_the_drivers_share_are_what_is_taken(rig: Rig) -> None:
+    """Of the driver's own figures, not of ours: what others take moves one line of the report."""
+    pool = PersistentPool(rig.device)
+    pool.take("weights", 4 * KIB)
+    graph = capture(pool, "train", [KIB])
+    pool.give_back(pool.take("gone", 2 * KIB))
+    mib = 1 << 20
+    before = memory_report(pool)
+    address = driver.memory.alloc(64 * mib)
+    theirs = memory_report(pool)
+    assert theirs.driver - before.driver == 64 * mib and theirs.pool == before.pool
+    driver.memory.free(address)
+    big = pool.take("big", 64 * mib, "uint8")
+    ours = memory_report(pool)
+    assert (ours.driver, ours.of("slice")) == (before.driver, before.of("slice") + 64 * mib)
+    for report in (before, theirs, ours):
+        free, total = report.free, report.total
+        held = sum(share.nbytes for share in report.shares)
+        assert held + report.pool.free == report.pool.reserved
+        assert report.of("executable") + report.driver == report.outside
+        assert free + held + report.pool.free + report.outside == total
+    pool.give_back(big)
+    pool.release(graph)
+    pool.close()
+
+
+def test_the_report_as_data_and_in_full() -> None:
+    pool, _ = make_pool()
+    for number in range(7):
+        pool.take(f"slice {number}", KIB)
+    pool.note_executable("handle", "train", 3 << 20)
+    pool.note_executable("other handle", "train", 1 << 20)
+    report = MemoryReport(
+        1 << 30, 2 << 30, pool.stats(), shares(pool), 0,
+        tuple(Share("executable", *one) for one in pool.executables()),
+    )  # fmt: skip
+    assert report.of("executable") == 4 << 20
+    assert report.driver == (1 << 30) - 7 * 1024 - (4 << 20)
+    assert "executables 4.00 MiB, driver and other processes 1019.99 MiB" in report.text()
+    assert "  executable 'train' 3.00 MiB" in report.text()
+    assert "  2 more owners 2.00 KiB" in report.text() and "'slice 6'" not in report.text()
+    assert "'slice 6'" in report.text(most=7) and "more owner" not in report.text(most=7)
+    data = json.loads(json.dumps(report.as_dict()))
+    assert sum(data["by_kind"].values()) == sum(one["nbytes"] for one in data["owners"])
+    assert data["driver"] + data["by_kind"]["executable"] == data["outside"]
+    pool.forget_executable("handle")
+    pool.forget_executable("handle")
+    assert pool.executables() == [("train", 1 << 20)]
 
 
 def test_an_exclusive_slice_is_not_given_back_while_it_is_held() -> None:

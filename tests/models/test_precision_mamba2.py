@@ -14,7 +14,7 @@ from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.precision import Precision
 from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
-from tests.models.nearness import ROUNDOFF, assert_as_near, distances
+from tests.models.nearness import ROUNDOFF, SEEDS, Draw, assert_as_near, distances
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -25,6 +25,7 @@ from tests.models import torch_oracle  # noqa: E402
 from tests.models.cases_mamba2 import batch_of, perturbed  # noqa: E402
 from tests.models.rival_mamba2 import Perception  # noqa: E402
 from tests.models.rival_mamba2_lm import LM, all_in  # noqa: E402
+from tests.models.rounded_linear import round_operands  # noqa: E402
 
 Config = Mamba2Config | Mamba2LMConfig
 Make = Callable[[Config, int, Precision], Bench]
@@ -54,10 +55,14 @@ def make(rig: Rig) -> Iterator[Make]:
         bench.close()
 
 
-def oracle(config: Config, seed: int, data: Any, dtype: Any, cast: bool = False) -> Any:
-    """Loss and gradients in a dtype, or under autocast over it."""
+def oracle(
+    config: Config, seed: int, data: Any, dtype: Any, cast: bool = False, rounded: bool = False
+) -> Any:
+    """Loss and gradients in a dtype, under autocast over it, or with what ours round rounded."""
     module = Perception(config) if isinstance(config, Mamba2Config) else LM(config)
     loaded = torch_oracle.load(module, perturbed(config, seed), dtype)
+    if rounded:
+        round_operands(loaded)
     with all_in(dtype), torch.autocast("cpu", dtype=torch.bfloat16, enabled=cast):
         loss = loaded(*(torch_oracle.tensor(values, dtype) for values in data))
     loss.to(dtype).backward()
@@ -66,16 +71,62 @@ def oracle(config: Config, seed: int, data: Any, dtype: Any, cast: bool = False)
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("case", CASES)
-def test_bf16_is_as_near_as_autocast(make: Make, case: str, seed: int) -> None:
+def draws(make: Make, case: str) -> list[Draw]:
+    """Loss and gradients of each of SEEDS."""
     config, batch = CASES[case]
-    data = batch_of(config, batch, seed + 1)
-    double_loss, double = oracle(config, seed, data, torch.float64)
-    _, cast = oracle(config, seed, data, torch.float32, cast=True)
-    loss, ours = make(config, seed, BF16).gradients(*data)
-    assert_as_near(ours, cast, double)
-    assert loss == pytest.approx(double_loss, rel=ROUNDOFF[BF16])
+    bench, found = make(config, SEEDS[0], BF16), []
+    for seed in SEEDS:
+        data = batch_of(config, batch, seed + 1)
+        bench.model.load_state(perturbed(config, seed), bench.rig.stream)
+        passes = (
+            bench.gradients(*data),
+            oracle(config, seed, data, torch.float32, cast=True),
+            oracle(config, seed, data, torch.float64),
+        )
+        found.append(Draw(*({"loss": np.array([loss]), **named} for loss, named in passes)))
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bf16_is_as_near_as_autocast(make: Make, case: str) -> None:
+    assert_as_near(draws(make, case))
+
+
+def test_gradients_two_percent_short_are_seen(make: Make) -> None:
+    """The rule can fail: it names each tensor of a real run."""
+    found = draws(make, "odd")
+    short = [
+        draw._replace(ours={name: 0.98 * value for name, value in draw.ours.items()})
+        for draw in found
+    ]
+    with pytest.raises(AssertionError) as told:
+        assert_as_near(short)
+    assert [name for name in found[0].ours if f"'{name}'" not in str(told.value)] == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bf16_rounds_what_it_says_and_no_more(make: Make, case: str) -> None:
+    """float64 with those roundings is 4 times as near to ours as without, and as autocast is.
+
+    What is left is from values that TF32 in the scan moves over a border of bfloat16. One place
+    more beside the dozen of `mamba2` would be more: 1 / sqrt(13).
+    """
+    config, batch = CASES[case]
+    bench = make(config, SEEDS[0], BF16)
+    squares: dict[str, float] = {"ours": 0.0, "theirs": 0.0, "exact": 0.0}
+    for seed in SEEDS[:8]:
+        data = batch_of(config, batch, seed + 1)
+        bench.model.load_state(perturbed(config, seed), bench.rig.stream)
+        _, rounded = oracle(config, seed, data, torch.float64, rounded=True)
+        found = {
+            "ours": bench.gradients(*data)[1],
+            "theirs": oracle(config, seed, data, torch.float32, cast=True)[1],
+            "exact": oracle(config, seed, data, torch.float64)[1],
+        }
+        for whose, gradients in found.items():
+            squares[whose] += distances(gradients, rounded)[""] ** 2
+    off = {whose: np.sqrt(square / 8) for whose, square in squares.items()}
+    assert off["ours"] < 0.25 * min(off["exact"], off["theirs"]), off
 
 
 @pytest.mark.parametrize("seed", [1, 2])

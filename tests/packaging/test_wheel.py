@@ -79,7 +79,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_wheel_holds_kernels_and_host_device_sources(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
-    ours = files("lowgraph", suffixes={".cpp", ".h", ".map", ".py"})
+    ours = files("lowgraph", suffixes={".cpp", ".h", ".map", ".py", ".css", ".html", ".js"})
     wanted = {path.relative_to(ROOT).as_posix() for path in ours}
     for path in files("kernels_cu", suffixes={".cu", ".cuh", ".py"}):
         wanted.add(f"lowgraph/{path.relative_to(ROOT).as_posix()}")

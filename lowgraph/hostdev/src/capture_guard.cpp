@@ -28,7 +28,7 @@ CUresult refuse_if(Meets meets, CUresult code) {
     CUresult answer = CUDA_SUCCESS;
     for (const std::shared_ptr<Capture>& capture : live_captures())
         if (meets(*capture)) {
-            invalidate(*capture);
+            invalidate(*capture, code);
             answer = code;
         }
     return answer;
@@ -42,7 +42,12 @@ CUstreamCaptureMode exchange_thread_mode(CUstreamCaptureMode mode) {
     return before;
 }
 
-CUresult guard_unsafe() { return refuse_if(forbids_unsafe, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); }
+CUresult guard_unsafe() {
+    if (telling::on)
+        for (const std::shared_ptr<Capture>& capture : live_captures())
+            if (!is_dead(*capture) && !forbids_unsafe(*capture)) tell_let_through(*capture);
+    return refuse_if(forbids_unsafe, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
 
 CUresult guard_legacy() { return refuse_if(has_blocking_member, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT); }
 
@@ -53,14 +58,15 @@ CUresult guard_context_sync() {
 
 CUresult standing_refusal(Stream& stream) {
     if (stream.is_legacy) return guard_legacy();
-    if (stream.capture && stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    return CUDA_SUCCESS;
+    if (!stream.capture || !stream.capture->invalidated) return CUDA_SUCCESS;
+    tell_refused(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
 CUresult guard_uncapturable(Stream& stream) {
     if (stream.is_legacy) return guard_legacy();
     if (!stream.capture) return CUDA_SUCCESS;
-    invalidate(*stream.capture);
+    invalidate(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -72,7 +78,7 @@ CUresult guard_stream_wait(Stream& stream, bool) {
 CUresult guard_event_wait(Event& event, bool) {
     if (!event.capture) return guard_unsafe();
     if (is_dead(*event.capture)) return CUDA_ERROR_INVALID_VALUE;
-    invalidate(*event.capture);
+    invalidate(*event.capture, CUDA_ERROR_CAPTURED_EVENT);
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 

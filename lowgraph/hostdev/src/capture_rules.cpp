@@ -35,7 +35,7 @@ void leave(Stream& stream) {
 void drop_bodies_of(const Graph& graph) {
     for (const std::shared_ptr<Capture>& capture : captures()) {
         if (capture->into == nullptr || !is_inside(*capture->into, graph)) continue;
-        invalidate(*capture);
+        invalidate(*capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         capture->into = nullptr;
         capture->graph = std::make_unique<Graph>();
         for (Stream* member : capture->members) member->tail.clear();
@@ -72,7 +72,10 @@ CUresult begin(Stream& stream, std::shared_ptr<Capture> capture, CUstreamCapture
         const CUresult code = guard_legacy();
         return code != CUDA_SUCCESS ? code : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    if (stream.capture) return CUDA_ERROR_ILLEGAL_STATE;
+    if (stream.capture) {
+        tell_refused(*stream.capture, CUDA_ERROR_ILLEGAL_STATE);
+        return CUDA_ERROR_ILLEGAL_STATE;
+    }
     capture->id = next_capture_id++;
     capture->mode = mode;
     capture->owner = std::this_thread::get_id();
@@ -80,6 +83,7 @@ CUresult begin(Stream& stream, std::shared_ptr<Capture> capture, CUstreamCapture
     capture->members = {&stream};
     stream.capture = capture;
     stream.tail.clear();
+    tell_begun(*capture);
     captures().push_back(std::move(capture));
     return CUDA_SUCCESS;
 }
@@ -93,11 +97,11 @@ void join(Stream& stream, const Event& event) {
 
 Route wait_for_captured(Stream& stream, Event& event) {
     if (is_dead(*event.capture)) {
-        if (stream.capture) invalidate(*stream.capture);
+        if (stream.capture) invalidate(*stream.capture, CUDA_ERROR_INVALID_VALUE);
         return refuse(CUDA_ERROR_INVALID_VALUE);
     }
     if (stream.is_legacy) {
-        invalidate(*event.capture);
+        invalidate(*event.capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
         return refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     }
     if (!stream.capture) {
@@ -105,8 +109,8 @@ Route wait_for_captured(Stream& stream, Event& event) {
     } else if (stream.capture == event.capture) {
         add_dependencies(stream, event.captured_tail);
     } else {
-        invalidate(*stream.capture);
-        invalidate(*event.capture);
+        invalidate(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+        invalidate(*event.capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
         return refuse(CUDA_ERROR_STREAM_CAPTURE_MERGE);
     }
     return recorded_it;
@@ -124,23 +128,28 @@ const std::vector<std::shared_ptr<Capture>>& live_captures() { return captures()
 
 Route route_work(Stream& stream, Work&& work) {
     if (std::holds_alternative<ImageWork>(work) && stream.capture) {  // told even after an invalidation
-        invalidate(*stream.capture);
+        invalidate(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
     if (const CUresult code = standing_refusal(stream); code != CUDA_SUCCESS) return refuse(code);
     if (!stream.capture) {
         const bool unsafe = std::holds_alternative<AllocWork>(work) || std::holds_alternative<FreeWork>(work);
         const CUresult code = unsafe ? guard_unsafe() : CUDA_SUCCESS;
-        return code == CUDA_SUCCESS ? run_it : refuse(code);
+        if (code != CUDA_SUCCESS) return refuse(code);
+        tell_elsewhere(stream, work);
+        return run_it;
     }
-    if (!may_record(graph_of(*stream.capture), work)) return refuse(CUDA_ERROR_INVALID_VALUE);
+    if (!may_record(graph_of(*stream.capture), work)) {
+        tell_refused(*stream.capture, CUDA_ERROR_INVALID_VALUE);
+        return refuse(CUDA_ERROR_INVALID_VALUE);
+    }
     record_node(stream, std::move(work));
     return recorded_it;
 }
 
 CUresult invalid_call(Stream& stream, CUresult code) {
     if (const CUresult standing = standing_refusal(stream); standing != CUDA_SUCCESS) return standing;
-    if (stream.capture) invalidate(*stream.capture);
+    if (stream.capture) invalidate(*stream.capture, code);
     return code;
 }
 
@@ -167,7 +176,7 @@ Route route_wait(Stream& stream, Event& event, unsigned flags) {
     if (const CUresult code = standing_refusal(stream); code != CUDA_SUCCESS) return refuse(code);
     if (flags & CU_EVENT_WAIT_EXTERNAL) {
         const bool over = event.capture && is_dead(*event.capture);
-        if (over && stream.capture) invalidate(*stream.capture);
+        if (over && stream.capture) invalidate(*stream.capture, CUDA_ERROR_INVALID_VALUE);
         if (over) return refuse(CUDA_ERROR_INVALID_VALUE);
         if (!stream.capture) return refuse(CUDA_ERROR_ILLEGAL_STATE);
         record_node(stream, WaitWork{&event});
@@ -176,7 +185,7 @@ Route route_wait(Stream& stream, Event& event, unsigned flags) {
     if (event.capture) return wait_for_captured(stream, event);
     if (!stream.capture) return run_it;
     if (!event.recorded) return recorded_it;  // never recorded: nothing to wait for, no edge
-    invalidate(*stream.capture);
+    invalidate(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
     return refuse(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 }
 
@@ -186,7 +195,8 @@ void forget(Stream& stream) {
     const std::shared_ptr<Capture> capture = stream.capture;
     if (!capture) return;
     if (capture->origin == &stream) {
-        invalidate(*capture);
+        invalidate(*capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        tell_ended(*capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         lose(*capture, finish(capture));
         return;
     }
@@ -224,7 +234,7 @@ CUresult end_capture(Stream& stream, Graph** graph) {
     const std::shared_ptr<Capture> capture = stream.capture;
     if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
     if (capture->origin != &stream) {
-        invalidate(*capture);
+        invalidate(*capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
     CUresult code = CUDA_SUCCESS;
@@ -235,6 +245,7 @@ CUresult end_capture(Stream& stream, Graph** graph) {
     else if (!is_joined(*capture))
         code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     if (has_lost_body(graph_of(*capture))) code = lost_body_error();
+    tell_ended(*capture, code);
     std::unique_ptr<Graph> captured = finish(capture);
     if (code == CUDA_SUCCESS) *graph = captured ? adopt_graph(std::move(captured)) : capture->into;
     else lose(*capture, captured);

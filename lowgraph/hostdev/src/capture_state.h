@@ -1,6 +1,7 @@
 // What the capture rules and the capture guards share: the captures that have begun and not ended.
 #pragma once
 #include "capture.h"
+#include "capture_watch.h"
 
 namespace lowgraph {
 
@@ -11,6 +12,11 @@ inline Graph& graph_of(Capture& capture) { return capture.into ? *capture.into :
 inline bool is_dead(const Capture& capture) { return capture.over || capture.invalidated; }
 // The next captured node of the stream depends on these too.
 void add_dependencies(Stream& stream, const std::vector<Node*>& nodes);
-inline void invalidate(Capture& capture) { capture.invalidated = true; }
+// code: what the call that does it answers.
+inline void invalidate(Capture& capture, CUresult code) {
+    if (capture.invalidated) tell_refused(capture, code);
+    else tell_broken(capture, code);
+    capture.invalidated = true;
+}
 
 }  // namespace lowgraph

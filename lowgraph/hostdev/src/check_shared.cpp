@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "block.h"
+#include "memory_tables.h"
 
 namespace lowgraph {
 namespace {
 
 // How far behind the block's thread-local memory an address still counts as an overflow of it.
-constexpr uint64_t static_reach = 4096, dynamic_reach = 1u << 20;
+constexpr uint64_t static_reach = 4096;
 
 // Of the block that runs now: one launch runs at a time, on one OS thread.
 struct Shared {
@@ -24,18 +25,21 @@ Shared& shared() {
 
 uint64_t dynamic_start() { return reinterpret_cast<uint64_t>(lowgraph_thread.dynamic_shared); }
 
-bool is_dynamic(uint64_t address) {
-    const Block& block = *lowgraph_thread.runner;
-    const uint64_t stop = reinterpret_cast<uint64_t>(block.shared.tail(0));
-    if (block.shared.is_near(address)) return true;
-    // A kernel image may be mapped right behind the buffer: its variables are not shared memory.
-    return address >= stop && address - stop < dynamic_reach && image_of(address) == nullptr;
+bool is_dynamic(uint64_t address) { return lowgraph_thread.runner->shared.is_near(address); }
+
+bool is_registered(uint64_t address) {
+    const TableLock hold(tables().lock);
+    const Region* region = live_region(address, 1);
+    return region != nullptr && region->kind == RegionKind::registered;
 }
 
+// The caller's memory may lie in the heap beside the thread-local block.
 bool is_static(uint64_t address) {
     const Shared& all = shared();
-    return all.image != nullptr && address + red_zone >= all.start &&
-           address < all.start + all.image->shared_bytes + static_reach;
+    if (all.image == nullptr) return false;
+    if (address - all.start < all.image->shared_bytes) return true;
+    const uint64_t stop = all.start + all.image->shared_bytes + static_reach;
+    return address + red_zone >= all.start && address < stop && !is_registered(address);
 }
 
 std::string count_bytes(uint64_t count) {

@@ -4,6 +4,24 @@
 #include <cstdint>
 
 extern "C" {
+// What happened to a capture. kind: "begun" (what: its mode), "ended" (code; what: its nodes, one
+// line a kind and kernel, "COUNT kernel NAME"), "broken" by a call that answered `code`, "refused":
+// a call that harmed nothing more, "elsewhere": what ran on `stream`, which is in no capture, "let
+// through": a call that only the capture's mode allows. own: by the thread that began it.
+struct lowgraph_capture_event {
+    const char* kind;
+    const char* call;
+    const char* what;
+    uint64_t capture;
+    uint64_t stream;
+    int code;
+    int own;
+};
+typedef void (*lowgraph_capture_listener)(const lowgraph_capture_event*);
+// From now on `listener` is told, in the thread that made the call, before the call returns; null
+// ends it. It may call the driver.
+void lowgraph_host_watch_captures(lowgraph_capture_listener listener);
+
 // Calls of a driver entry point since the start or the last reset; versions count together.
 uint64_t lowgraph_host_calls(const char* name);
 size_t lowgraph_host_call_names(char* out, size_t size);

@@ -85,7 +85,9 @@ CUresult copy_async(Entry& entry, CUstream handle, CopyWork&& work) {
 CUresult copy_now(Entry& entry, CopyWork&& work) {
     if (const CUresult refused = guard_legacy(); refused != CUDA_SUCCESS) return refused;
     if (const CUresult bad = check_copy(work); bad != CUDA_SUCCESS) return bad;
-    const Ticket ticket = enqueue(*find_stream(nullptr), std::move(work));
+    Stream& stream = *find_stream(nullptr);
+    tell_elsewhere(stream, work);
+    const Ticket ticket = enqueue(stream, std::move(work));
     finish(ticket, entry.lock());
     return context_error();
 }

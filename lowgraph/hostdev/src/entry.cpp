@@ -33,6 +33,7 @@ Entry::Entry(Counter& counter, Needs needs) : code_(count_call(counter)) {
         code_ = CUDA_ERROR_NOT_INITIALIZED;
     if (code_ != CUDA_SUCCESS) return;
     lock_ = Lock(big_lock);
+    telling::calling = &counter;
     code_ = refusal(needs);
 }
 

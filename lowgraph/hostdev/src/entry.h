@@ -2,6 +2,7 @@
 #pragma once
 #include <mutex>
 
+#include "capture_watch.h"
 #include "counters.h"
 #include "model.h"
 
@@ -40,6 +41,9 @@ inline Needs needs_of(CUstream stream) {
 class Entry {
 public:
     Entry(Counter& counter, Needs needs);
+    ~Entry() {
+        if (lock_.owns_lock() && telling::waiting) tell_watcher(lock_);
+    }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 

@@ -28,7 +28,9 @@ CUresult fill_async(Entry& entry, CUstream handle, const FillWork& work) {
 CUresult fill_now(Entry& entry, const FillWork& work) {
     if (const CUresult refused = guard_legacy(); refused != CUDA_SUCCESS) return refused;
     if (const CUresult bad = check_fill(work); bad != CUDA_SUCCESS) return bad;
-    return submit(entry, *find_stream(nullptr), Work{work});
+    Stream& stream = *find_stream(nullptr);
+    tell_elsewhere(stream, work);
+    return submit(entry, stream, Work{work});
 }
 
 }  // namespace

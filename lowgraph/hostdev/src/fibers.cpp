@@ -19,8 +19,8 @@ char* reserve(size_t bytes) {
     return static_cast<char*>(region);
 }
 
-void forbid(char* page) {
-    if (mprotect(page, page_bytes, PROT_NONE) != 0) throw std::bad_alloc();
+void forbid(char* start, size_t bytes = page_bytes) {
+    if (mprotect(start, bytes, PROT_NONE) != 0) throw std::bad_alloc();
 }
 
 constexpr int all_stacks = FiberStacks::max_stacks + 1;  // the last one is the recovery stack
@@ -70,13 +70,13 @@ void FiberStacks::span(uint64_t* start, uint64_t* end) const {
 }
 
 GuardedBuffer::GuardedBuffer(size_t bytes)
-    : begin_(reserve(bytes + 2 * page_bytes) + page_bytes), bytes_(bytes) {
+    : begin_(reserve(page_bytes + bytes + reach) + page_bytes), bytes_(bytes) {
     forbid(begin_ - page_bytes);
-    forbid(begin_ + bytes);
+    forbid(begin_ + bytes, reach);
 }
 
 bool GuardedBuffer::is_near(uint64_t address) const {
-    return address - reinterpret_cast<uint64_t>(begin_ - page_bytes) < bytes_ + 2 * page_bytes;
+    return address - reinterpret_cast<uint64_t>(begin_ - page_bytes) < page_bytes + bytes_ + reach;
 }
 
 }  // namespace lowgraph

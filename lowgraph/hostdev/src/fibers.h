@@ -48,7 +48,9 @@ private:
     std::vector<int> free_;
 };
 
-// A page-ended buffer between two guard pages: dynamic shared memory.
+// A page-ended buffer with a guard page before it and a long guard behind: dynamic shared memory.
+// In the guard's reach nothing else can be mapped, so that an address there is an overflow of this
+// buffer: the system once put a kernel image right behind it, whose variables were taken for one.
 class GuardedBuffer {
 public:
     explicit GuardedBuffer(size_t bytes);
@@ -62,6 +64,8 @@ public:
     }
 
 private:
+    static constexpr size_t reach = size_t{1} << 20;
+
     char* begin_;
     size_t bytes_;
 };

@@ -1,4 +1,4 @@
-"""The border to CuPy, and the only module that imports it: arrays over slices of the pool.
+"""CuPy arrays over slices of the pool; the only module that imports CuPy.
 
 CuPy is imported on first use, so a run on the host device never needs it.
 """

@@ -1,0 +1,138 @@
+"""GraphPart: launches of ours in a graph that somebody else captures.
+
+    part = GraphPart(body, device=device, pool=pool, library=library)
+    part.prime(stream)              # a real run, outside the capture
+    ...their begin on `theirs`...
+    part.record(theirs)             # our launches are nodes of their graph
+    ...their end; their launches...
+    part.close()                    # once their graph will not run again
+
+Their graph holds bare addresses of our pool and functions of our modules: until `close` the part
+keeps that memory. It cannot see their launches: nothing is checked before one, which is why a part
+has no pins, and it is theirs to say when the last one is done. So a part that is dropped unclosed
+keeps its memory: their graph may run still.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection
+from types import TracebackType
+
+from lowgraph import driver
+from lowgraph.capture.census import Census
+from lowgraph.capture.joined import JoinedWindow
+from lowgraph.capture.passes import Body, StepPasses
+from lowgraph.capture.pin_set import PinSet
+from lowgraph.capture.recording import Recording
+from lowgraph.capture.report import StepReport
+from lowgraph.driver.foreign_stream import StreamLike, stream_handle
+from lowgraph.errors import PhaseError
+from lowgraph.kernels import Library
+from lowgraph.memory import PersistentPool
+
+__all__ = ["GraphPart"]
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+class GraphPart:
+    """See the module. One part may be recorded into several captures, each primed before it.
+
+    body: a plain callable that enqueues its launches on the stream it is given, as a step's.
+    mode: of their capture, which the driver does not tell; "global" is safe for all. say: told
+        warnings. per_step: names of by-value arguments that no graph may freeze (FrozenScalar).
+
+    Attributes
+    ----------
+    census: the nodes that the latest `record` added, None before it.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        *,
+        device: driver.Device,
+        pool: PersistentPool,
+        library: Library,
+        label: str = "part",
+        mode: str = "global",
+        say: Callable[[str], None] = _to_stderr,
+        per_step: Collection[str] = (),
+    ) -> None:
+        """Make a part that is in no graph; nothing runs yet."""
+        self.label = label
+        self.census: Census | None = None
+        self._recordings: list[Recording] = []
+        self._closed = False
+        counts = StepReport(label, device.spec)
+        pins = PinSet((), (), per_step=per_step, pool=pool, library=library, stream=0, label=label)
+        self._passes = StepPasses(body, 0, pool, library, mode, counts, pins, say=say)
+        self._passes.window = JoinedWindow
+        self._library = library
+
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes of the pool that only the graphs with this part keep."""
+        pool = self._passes.pool
+        return sum(pool.retained(recording.owner) for recording in self._recordings)
+
+    def prime(self, stream: StreamLike) -> None:
+        """Run the body once for real; the slices that it takes are kept for `record`.
+
+        Raises what the body raises, PhaseError once closed or from the body itself, and PoolError.
+        """
+        self._enter("prime", stream)
+        self._passes.prime()
+        self._library.make_resident()  # the window may not load: the capture is open by then
+
+    def record(self, stream: StreamLike) -> Census:
+        """Add the body's launches to the capture that `stream` is in; returns the nodes added.
+
+        Raises CaptureRefused with the reason, and what the body raises: nodes that came before it
+        are in their graph all the same, which should not be used then. PhaseError unless primed.
+        """
+        self._enter("record", stream)
+        if not self._passes.counts.eager_steps:
+            raise PhaseError(
+                f"record of {self.label!r} before it was primed: call prime(stream) outside the "
+                "capture, so that its memory is there and its kernels are loaded"
+            )
+        with self._passes.recorded() as recording:
+            recording.owner.adopted = True
+            self._recordings.append(recording)
+        self.census = recording.census
+        return recording.census
+
+    def close(self) -> None:
+        """Give the memory back. Idempotent. Their graphs must not run any more."""
+        if self._closed:
+            return
+        self._passes.refuse_nested("close")
+        self._closed = True
+        self._passes.drop_primed()
+        while self._recordings:
+            owner = self._recordings.pop().owner
+            self._passes.pool.release(owner)
+            owner.let_go()
+
+    def __enter__(self) -> GraphPart:
+        """Return the part, to be closed at the end of the `with` block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _enter(self, call: str, stream: StreamLike) -> None:
+        self._passes.refuse_nested(call)
+        if self._closed:
+            raise PhaseError(f"{call} of {self.label!r}, which is closed: make another one")
+        self._passes.stream = stream_handle(stream)

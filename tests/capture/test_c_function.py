@@ -1,0 +1,170 @@
+"""C functions in a window: nodes of our graph, held memory, checked arguments, pins."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+import numpy as np
+import pytest
+
+from lowgraph import driver
+from lowgraph.capture import CFunction, CopyIn, Input, Rebind
+from lowgraph.debug import Audit
+from lowgraph.errors import ArgTypeError, AuditFailed, ConfigError, KernelSourceError, PoolError
+from lowgraph.memory import download
+from lowgraph.stages import stage
+from lowgraph.train.atlas import Subject, measure
+from tests.capture.calling_c import N, Two, is_counted
+
+pytestmark = pytest.mark.both
+
+
+def test_its_launches_are_nodes_of_our_graph(two: Two) -> None:
+    step = two.step("launch")
+    for _ in range(4):
+        step()
+    report = step.report()
+    assert (report.replays, report.nodes, report.kernels) == (3, 1, 1)
+    eager = report.launches_eager_step, report.library_calls_eager_step
+    assert eager == ((1, 0) if is_counted(two.rig) else (0, 1))
+    assert report.stages == {"launch (C)": 1} and report.unowned == 0
+    assert step.graph is not None
+    record = step.graph.node(0)
+    assert record.name == "leaky_sum" and record.signature is None, "a kernel, and not ours"
+    assert record.stage == "launch (C)" and "calling_c.py:" in record.where
+    assert (download(two.y, two.rig.stream) == 1.875).all()
+
+
+def test_the_atlas_tells_them_apart(two: Two) -> None:
+    launch, rig = two.function("launch"), two.rig
+
+    def body(stream: int) -> None:
+        with stage("forward"):
+            launch(stream, two.y, two.x, 0.5, N)
+
+    found = measure(Subject(body, rig.device, two.pool, rig.library, rig.stream), 3)
+    assert found.launches == found.nodes == {("forward/launch (C)", "leaky_sum"): 1}
+    bare = measure(Subject(body, rig.device, two.pool, rig.library, rig.stream), 3, graph=False)
+    assert sum(bare.launches.values()) == 1
+    ((path, name),) = bare.launches
+    assert path == "forward/launch (C)" and name.startswith("launch")
+
+
+def test_its_pointers_are_held_and_audited(two: Two) -> None:
+    step = two.step("launch")
+    for _ in range(2):
+        step()
+    audit = Audit.of(step)
+    report = audit.report()
+    assert report.pointers == 2 and not report.stale
+    names = [audit.form.memory[one.memory].name for one in audit.form.nodes[0].arguments[:2]]
+    assert names == ["y", "x"]
+    held = {buffer.name: buffer.role for buffer in step.graph.buffers()}  # type: ignore[union-attr]
+    assert held == {"x": "unknown", "y": "unknown"}
+    two.pool.give_back(two.x)
+    with pytest.raises(AuditFailed, match=r"argument 1.*'x'.*given back"):
+        audit.require()
+
+
+def test_a_fork_of_it_is_followed(two: Two) -> None:
+    step = two.step("forks")
+    for _ in range(3):
+        step()
+    assert step.report().nodes_by_type == {"kernel": 1, "memset": 1}
+    assert (download(two.y, two.rig.stream) == 1.75).all()
+
+
+def test_a_host_function_of_it_runs_at_each_replay(two: Two) -> None:
+    step = two.step("calls_back")
+    for _ in range(6):
+        step()
+    assert step.report().nodes_by_type == {"host": 1, "kernel": 1}
+    two.rig.sync()
+    assert ctypes.c_int.in_dll(two.library, "called").value == 6
+    ctypes.c_int.in_dll(two.library, "called").value = 0
+
+
+def test_void_functions_and_all_kinds_of_numbers(two: Two) -> None:
+    quietly = two.function("quietly", "void")
+    quietly(two.rig.stream, two.y, two.x, 0.5, N)
+    assert (download(two.y, two.rig.stream) == 1).all()
+    half = CFunction(
+        two.library,
+        "int half(CUstream stream, double d, bool b, signed char c, unsigned long long u);",
+    )
+    half(two.rig.stream, 0.5, True, -3, 2**64 - 1)
+    with pytest.raises(ArgTypeError, match="half: c wants a value of signed char, given int 300"):
+        half(two.rig.stream, 0.5, True, 300, 0)
+
+
+def test_scalars_that_change_are_frozen(two: Two) -> None:
+    rates = iter([0.5, 0.25, 0.25])
+    two.decay = lambda: next(rates)
+    said = two.refused("launch")
+    assert "FrozenScalar" in said
+    assert (
+        "argument 'decay' of launch (library call 0) was 0.5 in the priming pass and 0.25" in said
+    )
+
+
+def test_scalars_that_are_declared_to_change_are_frozen(two: Two) -> None:
+    said = two.refused("launch", per_step=["launch.n"])
+    assert "argument 'n' of launch (library call 0) was declared to change" in said
+
+
+def test_pins(two: Two) -> None:
+    launch = two.function("launch")
+    x, y = CopyIn("x", two.x), Input("y", two.y)
+    step = two.step("launch", body=lambda s: launch(s, y, x, 0.5, N), pins=[x], inputs=[y])
+    for _ in range(3):
+        step()
+    assert step.report().replays == 2
+    assert (download(two.y, two.rig.stream) == 1.75).all()
+    moving = Rebind("x", two.x)
+    said = two.refused("launch", body=lambda s: launch(s, two.y, moving, 0.5, N), pins=[moving])
+    assert "rebind pin 'x'" in said
+
+
+def test_a_c_library_launches_a_graph_by_its_handle(two: Two) -> None:
+    step = two.step("launch")
+    step.prime()
+    step.capture()
+    assert step.graph is not None
+    replay = two.library.replay
+    replay.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+    assert replay(step.graph.raw_executable, two.rig.stream, 3) == 0
+    assert (download(two.y, two.rig.stream) == 1.875).all()
+
+
+@pytest.mark.parametrize(
+    ("prototype", "error", "said"),
+    [
+        ("int launch(float* y)", ConfigError, "is no prototype of a function to enqueue: int NAME"),
+        ("float launch(CUstream s)", ConfigError, "is no prototype"),
+        ("launch", ConfigError, "is no prototype"),
+        ("int missing(CUstream s)", ConfigError, "has no function missing"),
+        ("int launch(CUstream s, __half h)", ConfigError, "parameter h is __half by value"),
+        ("int launch(CUstream s, __nv_bfloat16 h)", ConfigError, "is __nv_bfloat16 by value"),
+        ("int launch(CUstream s, struct pair p)", KernelSourceError, "parameter p has type 'pair'"),
+    ],
+)
+def test_prototypes_that_cannot_be(
+    c_library: ctypes.CDLL, device: driver.Device, prototype: str, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=re.escape(said)):
+        CFunction(c_library, prototype)
+
+
+def test_arguments_are_checked_as_a_kernels(two: Two) -> None:
+    launch = two.function("launch")
+    wide = two.pool.take("wide", N, np.float64)
+    with pytest.raises(
+        ArgTypeError, match="launch: x wants float32 elements, given a slice of flo"
+    ):
+        launch(two.rig.stream, two.y, wide, 0.5, N)
+    with pytest.raises(ArgTypeError, match=r"launch: the call wants 4 arguments \(y, x, decay, n"):
+        launch(two.rig.stream, two.y)
+    two.pool.give_back(wide)
+    with pytest.raises(PoolError, match="given back"):
+        launch(two.rig.stream, two.y, wide, 0.5, N)

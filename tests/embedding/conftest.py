@@ -1,0 +1,35 @@
+"""A pool and a small step on the rig's device, closed at the test's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+
+from lowgraph.driver import gate
+from tests.embedding.small import Small
+from tests.support.rig import Rig
+
+
+@pytest.fixture
+def small(rig: Rig) -> Iterator[Small]:
+    made = Small(rig)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def heard() -> Callable[[], AbstractContextManager[list[str]]]:
+    """Names of the driver calls that a block sends through the gate, in order."""
+
+    @contextmanager
+    def listening() -> Iterator[list[str]]:
+        calls: list[str] = []
+        before, gate.observer = gate.observer, lambda name, args, code: calls.append(name)
+        try:
+            yield calls
+        finally:
+            gate.observer = before
+
+    return listening
