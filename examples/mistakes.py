@@ -93,7 +93,7 @@ class Mistakes:
 
 def main(spec: str = "auto") -> None:
     mistakes = Mistakes(spec)
-    print(mistakes.device)
+    print(f"device: {mistakes.device.spec}, {mistakes.device.title}")
     for name in ("allocate", "synchronize", "wrong_stream", "baked_rate"):
         mistakes.show(name)
     mistakes.moved_input()

@@ -33,6 +33,7 @@ def main(spec: str = "auto") -> None:
 def check(y: np.ndarray) -> None:
     expected = 2.0 - 2.0**-9  # 1 + 1/2 + ... + 1/2^9
     assert np.array_equal(y, np.full(1000, expected, np.float32))
+    print(f"y[0] = {y[0]}")
 
 
 if __name__ == "__main__":

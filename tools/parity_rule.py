@@ -7,7 +7,7 @@ a small charlm is trained from the same weights over the same batches by
 
 * `torch`: the plain program, which the others are compared with;
 * `nudged`: the same from weights moved by a unit in the last place, three times over with other
-  draws: the first one is the yardstick of tools/parity.py;
+  draws: the farthest, window by window, is tools/parity.py's yardstick; it was the first alone;
 * `each`: the same, with the weights moved by a unit in the last place after every step;
 * `parts`, `order`: two other right implementations. In `parts` the matrix products add in four
   parts, and layer norm and AdamW are written out in other operations; in `order` the windows of a
@@ -204,7 +204,7 @@ def run_seed(seed: int, steps: int, wrong: bool) -> dict[str, Distances]:
     plan = Plan("charlm", "small twin", SHAPE, schedule, log_every=WINDOW)
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root)
-        parity.write_job(folder, plan, read_corpus(None), "cpu", nudge=False)
+        parity.write_job(folder, plan, read_corpus(None), "cpu", draw=0)
         job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
         batch = parity_rival.make_batches(job, folder)
         names = ["torch", *NUDGES, "each", *RIGHT, *(WRONG if wrong else ())]
@@ -229,12 +229,12 @@ def run_seed(seed: int, steps: int, wrong: bool) -> dict[str, Distances]:
 
 
 def once(runs: dict[str, Distances]) -> np.ndarray[Any, Any]:
-    """tools/parity.py's: ten times the distance of one nudged run."""
+    """Ten times the distance of one nudged run."""
     return parity.MARGIN * np.array(runs["nudged"]["mean"]) + parity.FLOOR
 
 
 def widest(runs: dict[str, Distances]) -> np.ndarray[Any, Any]:
-    """Ten times the largest distance of three nudged runs."""
+    """tools/parity.py's: ten times the largest distance of three nudged runs."""
     three = np.max([runs[name]["mean"] for name in NUDGES], axis=0)
     return parity.MARGIN * three + parity.FLOOR
 

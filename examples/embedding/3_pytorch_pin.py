@@ -6,7 +6,10 @@ python examples/embedding/3_pytorch_pin.py [DEVICE]
 import sys
 from pathlib import Path
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    sys.exit(f"{error}; pip install torch, a CPU build will do")
 
 from lowgraph import GraphStep, Library, PersistentPool, open_device
 from lowgraph.capture import CopyIn, Input
@@ -14,8 +17,7 @@ from lowgraph.cli import exit_code
 from lowgraph.driver import stream as streams
 from lowgraph.errors import InputMoved
 
-SOURCE = Path(__file__).with_suffix(".cu")
-N, D, STEPS, RATE = 256, 16, 20, 0.1
+SOURCE, N, D, STEPS, RATE = Path(__file__).with_suffix(".cu"), 256, 16, 20, 0.1
 
 
 def main(spec: str = "auto") -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from lowgraph.capture.journal import Journal, LaunchRecord
 from lowgraph.driver import graph as graphs
 from lowgraph.errors import CaptureIncomplete, CaptureRefused, EmptyCapture, GraphHasMemoryNodes
+from lowgraph.memory.stats import counted
 from lowgraph.stages import within
 
 __all__ = ["Census", "judge", "take_census"]
@@ -38,7 +39,8 @@ class Census:
         """One line: "12 nodes (10 kernel, 2 memset)"."""
         inner = sum(self.in_bodies.values())
         bodies = f", {inner} more in bodies ({_counted(self.in_bodies)})" if inner else ""
-        return f"{self.nodes} nodes ({_counted(self.types)}){bodies}" if self.types else "0 nodes"
+        types = f" ({_counted(self.types)})" if self.types else ""
+        return f"{counted(self.nodes, 'node')}{types}{bodies if types else ''}"
 
 
 def _counted(types: dict[str, int]) -> str:

@@ -28,6 +28,9 @@ from lowgraph.train.arguments import OneLineParser
 
 __all__ = ["NOBODY_READS", "exit_code", "main"]
 
+_DESCRIPTION = "Training steps as one CUDA graph launch: look into them, check them, measure them."
+_EPILOG = "To train: python examples/train_small.py --help, in a checkout."
+
 _COMMANDS = {
     "info": info,
     "cache": cache,
@@ -54,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> None:
-    parser = OneLineParser(prog="lowgraph", description=__doc__, allow_abbrev=False)
+    parser = OneLineParser(
+        prog="lowgraph", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False
+    )
     parser.add_argument("--version", action="version", version=f"lowgraph {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, module in _COMMANDS.items():

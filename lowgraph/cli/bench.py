@@ -8,13 +8,15 @@ from lowgraph.train.arguments_out import non_empty_path
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 
-SUMMARY = "time steps against PyTorch, JAX and bare driver calls, interleaved on one card"
+SUMMARY = "time steps against PyTorch, JAX and bare driver calls, interleaved on one device"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
     parser.add_argument(
-        "--suite", metavar="S", help="launch, train or tail, the update behind the gradients (all)"
+        "--suite",
+        metavar="S",
+        help="launch, train, or tail (the update behind the gradients) (default: all)",
     )
     parser.add_argument(
         "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"

@@ -10,6 +10,7 @@ from lowgraph.cli.outcome import write_text
 from lowgraph.errors import ConfigError
 from lowgraph.train.arguments import add_data, add_model
 from lowgraph.train.arguments_out import non_empty_path
+from lowgraph.train.checks import check_folder
 from lowgraph.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ def run(given: argparse.Namespace) -> None:
         raise ConfigError(
             f"--{min(flags)} is of a step to record, and {given.graph} is read; leave one of them"
         )
+    for label in ("json", "dot", "html"):
+        path = getattr(given, label)
+        if path is not None:
+            check_folder(label, path, path.absolute().parent)
     form = _recorded(TrainConfig(**flags)) if given.graph is None else debug.load(given.graph)
     for line in debug.lines(form):
         print(line)

@@ -11,7 +11,7 @@ from lowgraph.train.config import TrainConfig
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 
-SUMMARY = "put a model's graphed training step to the gates; exit 1 if one fails"
+SUMMARY = "hold a model's graphed training step against its eager one; exit 1 if a gate fails"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -35,12 +35,14 @@ class Stale:
 
     def __str__(self) -> str:
         """One line, fit for a terminal."""
-        told = f"{self.title}: argument {self.argument} = {self.address:#x} is {self.kind}"
+        # Where the source is not known, an argument is called "argument 1".
+        name = f"argument {self.argument.removeprefix('argument ')}"
+        told = f"{self.title}: {name} = {self.address:#x} is {self.kind}"
         one = self.memory
         if one is not None:
             owner = f", of {one.owner!r}" if one.owner else ""
             told = (
-                f"{self.title}: argument {self.argument} = {self.address:#x} was byte "
+                f"{self.title}: {name} = {self.address:#x} was byte "
                 f"{self.address - one.address} of {one.name!r} (generation {one.generation}{owner})"
                 f", {self.kind}"
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cuda.bindings import driver
 
-from lowgraph.driver import poison
+from lowgraph.driver import gate, poison
 from lowgraph.driver.callers import requester
 from lowgraph.errors import WrongContext
 
@@ -27,14 +27,17 @@ def adopt(spec: str, handle: int) -> None:
 def require(call: str) -> None:
     """Raise WrongContext if the calling thread has a context that is not the device's.
 
-    None at all is the driver's to refuse, with what to do about it.
+    None at all is the driver's to refuse, with what to do about it. Raises DriverError if the
+    thread's context cannot be asked for.
     """
     if not _handle or poison.shut:  # the gate will refuse the call
         return
     # Past the gate: a look at the thread, in no capture's way, and no call of the user's to be
-    # journalled. If it fails, so does the call that it is made for.
+    # journalled.
     code, current = driver.cuCtxGetCurrent()
-    if not code and int(current) not in (0, _handle):
+    if code:
+        raise gate.failure("cuCtxGetCurrent", (), int(code), None)
+    if int(current) not in (0, _handle):
         raise WrongContext(
             f"{requester()}: {call} in a thread whose context is {int(current):#x}, not that of "
             f"{_spec} ({_handle:#x}): what is made there belongs to the other one. Pop that "

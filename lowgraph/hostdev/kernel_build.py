@@ -101,7 +101,8 @@ def compile(
     source = Path(source).resolve()
     if not source.is_file():
         raise BuildError(f"{source}: no such kernel source file")
-    flags = [*compile_flags(find_compiler()), *options]
+    own = compile_flags(find_compiler())
+    flags = [*own, *options]
     search = [f"-I{folder}" for folder in (INCLUDE_DIR, *include_dirs, *cuda_include_dirs())]
     macros = [f"-D{name}={value}" for name, value in sorted(defines.items())]
     header = ["-include", str(INCLUDE_DIR / "cuda_on_host.h")]
@@ -112,20 +113,24 @@ def compile(
         generated, image = Path(folder, source.stem + ".ii"), Path(folder, source.stem + ".so")
         generated.write_text(unit.text)
         try:
-            _link(flags, generated, image, what)
+            _link(flags, own, generated, image, what)
         except BuildError as error:
             raise at_users_line(error) from None
         return fill_static_shared(image.read_bytes(), unit.kernels)
 
 
-def _link(flags: list[str], generated: Path, image: Path, what: str) -> None:
-    """Compile and link; in the check build by way of assembly text, for the red zones.
+def _link(flags: list[str], own: list[str], generated: Path, image: Path, what: str) -> None:
+    """Compile with all flags, link with our own; in the check build by way of assembly text, for
+    the red zones.
 
-    The tail comes last: thread-local memory is laid out in the order of linking.
+    What is linked with -ffast-math lets the thread that loads it flush small numbers to 0, in all
+    of the program. The tail comes last: thread-local memory is laid out in the order of linking.
     """
     if not check.enabled():
-        sources = ["-x", "c++", str(generated), str(_SHARED_TAIL)]
-        run_compiler([*flags, *_LINK_FLAGS, *sources, "-o", str(image)], what)
+        part = image.with_suffix(".o")
+        run_compiler([*flags, "-c", "-x", "c++", str(generated), "-o", str(part)], what)
+        inputs = [str(part), "-x", "c++", str(_SHARED_TAIL)]
+        run_compiler([*own, *_LINK_FLAGS, *inputs, "-o", str(image)], what)
         return
     assembly = generated.with_suffix(".s")
     run_compiler([*flags, "-S", "-x", "c++", str(generated), "-o", str(assembly)], what)

@@ -38,12 +38,13 @@ class LibraryStats:
 class _Loaded:
     """Modules of this process, by context, source and settings; shared by all libraries.
 
-    images: those that were loaded as they are, by context and content.
+    modules: of a user's file also by what it holds (Library._content). images: those that were
+        loaded as they are, by context and content.
     """
 
     def __init__(self) -> None:
         self.lock = forked.rlock()
-        self.modules: dict[tuple[int, Path, BuildSettings], int] = {}
+        self.modules: dict[tuple[int, Path, BuildSettings, str], int] = {}
         self.images: dict[tuple[int, bytes], KernelImage] = {}
         self.sealed: str | None = None
 
@@ -69,7 +70,7 @@ class Library:
         self.stats = LibraryStats()
         self._say = say
         self._cache = ImageCache(make_private(cache_dir() / "kernels"))
-        self._kernels: dict[tuple[Path, str, BuildSettings], Kernel] = {}
+        self._kernels: dict[tuple[Path, str, BuildSettings, str], Kernel] = {}
         self._images: dict[int, KernelImage] = {}  # by module
 
     @property
@@ -96,20 +97,22 @@ class Library:
         a folder in it, relative to the current folder. defines: macros for the compiler.
         include_dirs: folders for its #include lines, searched behind the file's own. options: more
         flags, by the kind of device. Each set of those three is a module of its own; the same
-        arguments give the same object.
+        arguments give the same object, unless a file of the user's was edited since: what was
+        handed out, and recorded, keeps the code that it had.
         Raises KernelSourceError, ConfigError, BuildError, DriverError, and ModuleLoadDuringCapture
         while sealed.
         """
         path = source.find(file)
         settings = BuildSettings.of(self.device.kind, defines, include_dirs, options)
         with _loaded.lock:
-            kernel = self._kernels.get((path, name, settings))
+            content = self._content(path, settings)
+            kernel = self._kernels.get((path, name, settings, content))
             if kernel is None:
                 declared = signature.read_signature(path, name, settings.defines)
-                handle = module.get_function(self._module(path, name, settings), name)
+                handle = module.get_function(self._module(path, name, settings, content), name)
                 kernel = Kernel(declared, handle)
                 _check_parameters(kernel)
-                self._kernels[path, name, settings] = kernel
+                self._kernels[path, name, settings, content] = kernel
             return kernel
 
     def folder(
@@ -176,8 +179,14 @@ class Library:
         """Return the kernels of sources that were handed out so far."""
         return list(self._kernels.values())
 
-    def _module(self, path: Path, name: str, settings: BuildSettings) -> int:
-        key = (self.device.context, path, settings)
+    def _content(self, path: Path, settings: BuildSettings) -> str:
+        """What tells a user's file from the same one edited; lowgraph's own stay as they are."""
+        if source.is_own(path):
+            return ""
+        return source.content_hash(path, settings.defines, "", settings.folders)
+
+    def _module(self, path: Path, name: str, settings: BuildSettings, content: str) -> int:
+        key = (self.device.context, path, settings, content)
         handle = _loaded.modules.get(key)
         if handle is None:
             _refuse_sealed(f"kernel {name} of {path.name}")

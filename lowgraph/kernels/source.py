@@ -54,6 +54,11 @@ def find(file: str | Path) -> Path:
     return path.resolve()
 
 
+def is_own(path: Path) -> bool:
+    """Whether a path that `find` returned is of lowgraph's own kernels."""
+    return path.parent == kernels_folder().resolve()
+
+
 def _neighbours(path: Path) -> str:
     names = sorted(other.name for other in path.parent.glob("*.cu"))
     return f"; there are {', '.join(names)}" if names else ""

@@ -41,12 +41,6 @@ def add_outputs(group: argparse._ArgumentGroup) -> None:
         help="bytes that a model of text generates at the end (default: 0)",
     )
     group.add_argument(
-        "--weights-out",
-        metavar="W",
-        help="which weights held-out losses, sample and export are of: "
-        f"{', '.join(weights_out.KINDS)} (default: ema, the average, with --ema; else plain)",
-    )
-    group.add_argument(
         "--temperature",
         type=float,
         default=0.8,
@@ -75,12 +69,7 @@ def add_outputs(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="and every N steps on the way (default: 0, at the end only)",
     )
-    group.add_argument(
-        "--export",
-        type=non_empty_path,
-        metavar="DIR",
-        help="write the weights to this new folder at the end, as transformers reads them",
-    )
+    _add_weights(group)
 
 
 def add_looks(group: argparse._ArgumentGroup) -> None:
@@ -95,4 +84,19 @@ def add_looks(group: argparse._ArgumentGroup) -> None:
         "--timers",
         action="store_true",
         help="time the stages of the step on the device, in the graph too; waits once a line",
+    )
+
+
+def _add_weights(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--export",
+        type=non_empty_path,
+        metavar="DIR",
+        help="write the weights to this new folder at the end, as transformers reads them",
+    )
+    group.add_argument(
+        "--weights-out",
+        metavar="W",
+        help="which weights held-out losses, sample and export are of: "
+        f"{', '.join(weights_out.KINDS)} (default: ema, the average, with --ema; else plain)",
     )

@@ -191,6 +191,7 @@ class Trainer:
     def _run_to(self, end: int) -> None:
         while self.step < end and not self._stop.made:
             self.parts.advance()
+            self.parts.lead.issued()
         self.interrupted = self._stop.made and self.step < self.plan.schedule.steps
 
     def _read(self, *laps: Lap | None) -> None:

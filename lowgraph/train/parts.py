@@ -26,6 +26,7 @@ from lowgraph.train.datasets import Dataset, make_feeds
 from lowgraph.train.evaluation import Evaluation
 from lowgraph.train.feed import Ground
 from lowgraph.train.inference import Inference
+from lowgraph.train.lead import Lead
 from lowgraph.train.plan import Plan
 from lowgraph.train.ring import MappedRing
 from lowgraph.train.step import TrainingStep
@@ -205,6 +206,8 @@ class Parts:
         ring = MappedRing(self.pool, ring_slots)
         self.log = StepLog(ring, self.stream)
         undo.callback(self.log.close)
+        self.lead = Lead(self.stream)
+        undo.callback(self.lead.close)
         self.body = TrainingStep(
             model=self.model,
             optimizer=self.optimizer,

@@ -74,4 +74,4 @@ def test_without_it_the_driver_of_the_host_device_names_the_call(plain: Run) -> 
     assert (plain.report["probes"], plain.report["breaks"]) == ([], [])
     assert plain.out.splitlines()[0] == "slips 2 times 2"
     # A graph that holds is recorded all the same.
-    assert "doctor: recorded 'slips': 1 nodes, begun at " in plain.err
+    assert "doctor: recorded 'slips': 1 node, begun at " in plain.err

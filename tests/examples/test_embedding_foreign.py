@@ -52,9 +52,10 @@ def test_pytorchs_moving_optimizer_is_refused_and_then_pinned(
 def test_a_foreign_capture_is_joined_and_looked_into(request: pytest.FixtureRequest) -> None:
     spec = request.config.getoption("--device")
     joined, form, *rest = lines_of("6_foreign_capture.py", spec)
-    assert joined == "joined: 1 nodes (1 kernel)"
+    assert joined == "joined: 1 node (1 kernel)"
     assert form.startswith("graph 'theirs' on ") and "2 nodes" in form
     assert any("kernel leaky_sum" in one and "perhaps y" in one for one in rest)
+    assert "(kernel leaky_sum): argument 1 = 0x" in rest[-1]
     assert "was byte 0 of 'x'" in rest[-1] and "held by part" in rest[-1]
 
 

@@ -104,6 +104,30 @@ def test_sealed_library_refuses_what_is_not_loaded(rig: Rig, library: Library, p
     library.kernel(path, "scale", {"FACTOR": "9.0f"})
 
 
+def test_an_edited_file_is_compiled_anew(rig: Rig, library: Library, path: Path) -> None:
+    """As in a notebook. What was handed out, and so what is recorded, keeps the code it had."""
+    before = library.kernel(path, "scale")
+    path.write_text(path.read_text().replace("FACTOR * a", "5.0f * a"))
+    after = library.kernel(path, "scale")
+    assert library.kernel(path, "scale") is after
+    assert run_scale(rig, before)[1] == 2.0
+    assert run_scale(rig, after)[1] == 10.0
+    assert run_scale(rig, Library(rig.device).kernel(path, "scale"))[1] == 10.0
+    assert counts(library) == (2, 0, 2)
+
+
+def test_an_edited_header_is_too(rig: Rig, library: Library, path: Path) -> None:
+    library.kernel(path, "scale")
+    (path.parent / "factor.cuh").write_text(HEADER.replace("1.0f", "3.0f"))
+    library.sealed = "the window of step 'train'"
+    try:
+        with pytest.raises(ModuleLoadDuringCapture):
+            library.kernel(path, "scale")
+    finally:
+        library.sealed = None
+    assert run_scale(rig, library.kernel(path, "scale"))[1] == 6.0
+
+
 def test_everything_can_be_made_resident(library: Library, path: Path) -> None:
     from lowgraph.driver import module
 

@@ -64,6 +64,17 @@ def test_a_folder_with_headers_and_flags(rig: Rig, sources: Path) -> None:
 
 
 @pytest.mark.both
+def test_a_kernels_fast_math_is_not_the_programs(rig: Rig, sources: Path) -> None:
+    smallest = np.array([5e-324])
+    kernel = Library(rig.device).kernel(
+        sources / "kernels" / "scale.cu", "scale",
+        include_dirs=[sources / "headers"], options=FLAGS,
+    )  # fmt: skip
+    assert scaled(rig, kernel) == 3.0
+    assert (smallest * 1.0)[0] > 0
+
+
+@pytest.mark.both
 def test_flags_are_the_devices_own_and_part_of_the_key(rig: Rig, sources: Path) -> None:
     library, file = Library(rig.device), sources / "kernels" / "scale.cu"
     with pytest.raises(BuildError, match="no-such-flag"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lowgraph import errors
+from lowgraph.capture import StepReport
 from tests.packaging.tree import ROOT, files
 
 # `os.environ["X"]`, `os.environ.get("X")`, `getenv("X")`; and a name of ours kept in a constant.
@@ -47,3 +48,12 @@ def test_environment_page_lists_every_variable() -> None:
 
 def test_environment_page_lists_nothing_unread() -> None:
     assert set(DOCUMENTED.findall(_page("environment.md"))) <= set(_variables_read())
+
+
+def test_report_page_explains_every_line_of_a_report() -> None:
+    stages, notes = {"forward": 1}, ["said"]
+    report = StepReport("a step", "host", stages=stages, shape_warning="sizes", notes=notes)
+    rows = "\n".join(re.findall(r"^\| `.*? \|", _page("report.md"), re.MULTILINE))
+    for line in report.text().splitlines()[1:]:
+        label = re.match(r"  ([a-z]+)", line)
+        assert label and f"`{label[1]}" in rows, line

@@ -203,7 +203,7 @@ def test_the_commands_write_pages(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (["--times", "log.tsv"], "--times log.tsv is shown in a page; name its file with --html"),
         (["--html", "p.html", "--times", "none.tsv"], "none.tsv: No such file or directory"),
-        (["--html", "no/p.html"], "--html no/p.html: No such file or directory"),
+        (["--html", "no/p.html"], "/no is not there"),
         (["--html", "p.html", "--times", "other.tsv"], "none of the 1 stage that were timed"),
     ],
 )
@@ -217,3 +217,12 @@ def test_what_cannot_be_done_is_one_line(
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1
     assert not (tmp_path / "p.html").exists()
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_graph(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for flag in ("--json", "--dot", "--html"):
+        assert cli.main(["show", "--preset", "nano", flag, str(tmp_path / "no" / "f")]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.startswith(f"error: {flag} "), said

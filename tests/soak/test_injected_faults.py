@@ -11,6 +11,7 @@ import gc
 from collections.abc import Callable, Iterator
 
 import pytest
+from cuda.bindings import driver as cu
 
 from lowgraph import counters, driver
 from lowgraph.capture import GraphStep, Phase, drain_dropped
@@ -41,6 +42,9 @@ def no_fault_left() -> Iterator[None]:
     yield
     for name in control.all_calls():
         control.fail(name, 0, 0)
+    # Where the call that puts it back was the one to fail, this thread is still in another mode.
+    usual = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+    driver.gate.call(cu.cuThreadExchangeStreamCaptureMode, usual)
 
 
 def _run(step: GraphStep) -> list[LowgraphError]:

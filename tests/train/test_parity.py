@@ -67,10 +67,10 @@ def test_both_sides_lose_alike(
         pytest.importorskip("transformers", reason="the oracle extra is not installed")
     found = parity.compare(flags(device, tmp_path, model))
     assert found["passed"]
-    runs = [found[name]["losses"] for name in ("lowgraph", "torch", "torch_nudged")]
-    assert [len(losses) for losses in runs] == [8, 8, 8]
+    runs = [run["losses"] for run in (found["lowgraph"], found["torch"], *found["torch_nudged"])]
+    assert [len(losses) for losses in runs] == [8] * 5
     assert runs[1][-1] < runs[1][0] - 0.01
-    assert runs[0] != runs[1] != runs[2]
+    assert len({tuple(losses) for losses in runs}) == 5, "each nudge is another draw"
     assert 0 < found["first_50_max"] < 1e-5
     assert [(row["first_step"], row["last_step"]) for row in found["windows"]] == [
         (1, 3), (4, 6), (7, 8),
@@ -78,6 +78,24 @@ def test_both_sides_lose_alike(
     worst = max(abs(a - b) / b for a, b in zip(runs[0], runs[1], strict=True))
     assert found["first_50_max"] == worst == max(row["max"] for row in found["windows"])
     assert found["torch"]["module"] == module
+
+
+def test_the_farthest_nudged_run_of_a_window_is_its_yardstick(parity: ModuleType) -> None:
+    torch_losses = [4.0] * 4
+    nudged = [[4.0, 4.4, 4.0, 4.0], [4.0, 4.0, 4.0, 4.2], [4.0] * 4]
+    for far, passed in [(6.0, [True, True]), (6.1, [True, False])]:
+        rows = parity.windows(
+            {
+                "lowgraph": {"losses": [4.0, 7.9, 4.0, far]},
+                "torch": {"losses": torch_losses},
+                "torch_nudged": [{"losses": losses} for losses in nudged],
+            },
+            2,
+        )
+        assert [row["passed"] for row in rows] == passed
+        assert rows[0]["yardsticks"] == pytest.approx([0.05, 0, 0])
+        assert [row["yardstick_mean"] for row in rows] == pytest.approx([0.05, 0.025])
+        assert [row["yardstick_max"] for row in rows] == pytest.approx([0.1, 0.05])
 
 
 @pytest.mark.parametrize("key", ["betas", "weight_decay", "rates", "starts"])
@@ -120,7 +138,7 @@ def test_the_command_writes_the_file_and_the_picture(
 
 def test_nudged_weights_are_a_unit_away_at_most(parity: ModuleType) -> None:
     weights = {"a": np.linspace(-2, 2, 1001, dtype=np.float32)}
-    moved = parity.nudged(weights)["a"]
+    moved = parity.nudged(weights, 1)["a"]
     assert moved.dtype == np.float32
     apart = np.abs(moved.view(np.int32).astype(np.int64) - weights["a"].view(np.int32))
     assert set(apart[weights["a"] != 0]) == {0, 1}

@@ -15,6 +15,7 @@ from lowgraph.debug.doctor.findings import LOWGRAPH, CaptureSeen, Leak, RefusedC
 from lowgraph.debug.doctor.frames import caller
 from lowgraph.driver import captures, forked
 from lowgraph.hostdev.watch import CaptureEvent
+from lowgraph.memory import counted
 
 __all__ = ["DriverRecord"]
 
@@ -98,7 +99,8 @@ class DriverRecord:
         if event.code and seen.broken is None:  # not joined, or ended by the wrong thread
             seen.refused.append(RefusedCall(event.call, event.code, caller()[0], event.own))
         self._merge(seen)
-        self._say(f"{seen.outcome} by {seen.by}: {seen.size} nodes, begun at {seen.began_at}")
+        size = counted(seen.size, "node")
+        self._say(f"{seen.outcome} by {seen.by}: {size}, begun at {seen.began_at}")
 
     def _merge(self, seen: CaptureSeen) -> None:
         """A program may record the same a thousand times."""

@@ -26,6 +26,7 @@ from lowgraph.debug.scalars import frozen
 from lowgraph.debug.stale import OUTSIDE, Stale
 from lowgraph.driver import codes
 from lowgraph.errors import CaptureFailed, CaptureRefused, FrozenScalar, LowgraphError
+from lowgraph.memory import counted
 
 __all__ = ["LibraryRecord"]
 
@@ -100,7 +101,7 @@ class LibraryRecord:
             self.notes.append(f"the graph of {graph.label!r} could not be read: {error}")
             return
         seen = _seen(form, self._driver.mode_of(graph.label), began_at)
-        self._say(f"recorded {seen.label!r}: {seen.size} nodes, begun at {began_at}")
+        self._say(f"recorded {seen.label!r}: {counted(seen.size, 'node')}, begun at {began_at}")
         self._add(seen)
         audit = report_of(form)
         self._take_stale(graph.label, form, audit.stale)
