@@ -45,6 +45,7 @@ data, with the reason and the places where each may be found.
 - **host, GPU**: what the wrong program's results were in a plain run: `right` is a bug that no test
   of results can see. `gave up` is a kernel that did not end; `died`, a process that did without
   a word.
+- `–`: not run. "29 of 33" found: the tool was given 33 bugs of the kind.
 
 """
 
@@ -107,12 +108,16 @@ def counts(rows: list[list[str]]) -> list[str]:
     """How many bugs there are, and how many each column, and any of the four tools, found."""
     found = [[set(cells[i : i + n]) for cells in rows]
              for i, n in ((3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (4, 4))]  # fmt: skip
-    known = (any(cells - {UNKNOWN} for cells in column) for column in found)
-    numbers = (sum(bool(cells & {"found", "elsewhere"}) for cells in column) for column in found)
-    return [
-        str(len(rows)),
-        *(str(n) if k else UNKNOWN for n, k in zip(numbers, known, strict=True)),
-    ]
+    return [str(len(rows)), *map(_share, found)]
+
+
+def _share(column: list[set[str]]) -> str:
+    """How many of the bugs that a tool was given it found; "12" if it was given all."""
+    given = sum(bool(cells - {UNKNOWN}) for cells in column)
+    found = sum(bool(cells & {"found", "elsewhere"}) for cells in column)
+    if not given:
+        return UNKNOWN
+    return str(found) if given == len(column) else f"{found} of {given}"
 
 
 def markdown(table: list[list[str]]) -> list[str]:

@@ -176,3 +176,6 @@ def test_the_page_has_a_row_for_each_bug_and_what_is_known_of_it() -> None:
     (known,) = (line for line in rows if line.startswith("| `fill_no_guard`"))
     cells = [cell.strip() for cell in known.strip("|").split("|")]
     assert cells[3:] == ["found", "elsewhere", "–", "–", "–", "fault", "right"]
+    (kind,) = (line for line in page.splitlines() if line.startswith("| out-of-bounds |"))
+    cells = [cell.strip() for cell in kind.strip("|").split("|")]
+    assert cells[2:] == ["1 of 1", "1 of 1", "–", "–", "–", "1 of 1"], "of those that were run"
