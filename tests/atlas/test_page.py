@@ -12,7 +12,7 @@ from lowgraph.cli import main
 from tests.support.process import ROOT
 
 PAGE = (ROOT / "docs" / "atlas.md").read_text(encoding="utf-8")
-FOLDER = "benchmarks/results/host_device"
+FOLDER = "benchmarks/results/host"
 BLOCK = re.compile(r"^```text\n\$ python -m lowgraph (atlas summary \S+)\n(.*?)^```$", re.M | re.S)
 MODELS = ("charlm", "mamba2")
 
