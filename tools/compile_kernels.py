@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -64,8 +67,10 @@ def main() -> int:
     archs = arguments.arch.split(",")
     paths = arguments.files or sorted(source.kernels_folder().rglob("*.cu"))
     try:
-        print("NVRTC {}.{}".format(*compiler.version()))
-        failures = [path for path in paths if not _compiles(path.resolve(), archs)]
+        print("NVRTC {}.{}".format(*compiler.version()), flush=True)
+        with ProcessPoolExecutor(os.cpu_count()) as pool:  # NVRTC uses one core
+            sound = pool.map(partial(_compiles, archs=archs), [path.resolve() for path in paths])
+            failures = [path for path, good in zip(paths, sound, strict=True) if not good]
     except (BuildError, KernelSourceError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -84,12 +89,15 @@ def _compiles(path: Path, archs: list[str]) -> bool:
         try:
             image = compiler.compile_cubin(path, arch, source.include_dirs(path), defines)
         except BuildError as error:
-            print(error, file=sys.stderr)
+            print(error, file=sys.stderr, flush=True)
             sound = False
             continue
         seconds = time.perf_counter() - begin
         label = " ".join([path.name, *(f"{key}={value}" for key, value in defines.items())])
-        print(f"{label:28} {arch} {len(kernels)} kernels {len(image)} bytes {seconds:.2f} s")
+        print(
+            f"{label:28} {arch} {len(kernels)} kernels {len(image)} bytes {seconds:.2f} s",
+            flush=True,
+        )
     return sound
 
 
