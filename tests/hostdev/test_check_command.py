@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,23 @@ def test_nothing_is_found_in_a_training_run(tmp_path: Path, size: str) -> None:
     assert done.findings == [], done.out
     assert done.code == 0, done.err
     assert "step 2, 2 losses" in done.out
+
+
+def test_the_hooks_code_is_apart_from_the_kernels(tmp_path: Path) -> None:
+    """An endless kernel is told where it is, and never at a line of the hooks."""
+    image = tmp_path / "endless.so"
+    compile_it = (
+        "import sys; from pathlib import Path; from lowgraph.hostdev import kernel_build; "
+        "Path(sys.argv[2]).write_bytes(kernel_build.compile(Path(sys.argv[1]), [], {}))"
+    )
+    done = run_python(
+        "-c", compile_it, str(CHECKS / "endless.cu"), str(image), LOWGRAPH_HOST_CHECK="1"
+    )
+    assert done.returncode == 0, done.stderr
+    command = ["readelf", "-SsW", str(image)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    sections = dict(re.findall(r"\[ *(\d+)\] (\S+)", told.stdout))
+    symbols = re.findall(r"FUNC +\w+ +\w+ +(\d+) (\S+)", told.stdout)
+    hooks = {name for number, name in symbols if sections.get(number) == "lowgraph_hooks"}
+    calls = {name for _, name in symbols if name.startswith(("__tsan_", "__ubsan_", "__wrap_"))}
+    assert calls == hooks and "__tsan_read4" in hooks

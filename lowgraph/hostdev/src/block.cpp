@@ -54,7 +54,7 @@ void Block::prepare(Job& work_job) {
                 for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
     }
     in_order = shuffling() ? 0 : ~0u;
-    code_range(reinterpret_cast<uint64_t>(launch.kernel->run), &code_start, &code_end);
+    code = kernel_code(reinterpret_cast<uint64_t>(launch.kernel->run));
     // Outside the kernel's fibers: the first touch may allocate.
     shared_tail_ = launch.kernel->touch();
     if (shared_tail_[0] != shared_tail_fill) fill_shared_tail();  // new in this OS thread

@@ -84,7 +84,7 @@ struct Block {
     uint64_t switches = 0;  // in this job
     bool to_end = false;  // set by a watcher: the block ends once the engine has the word again
     uint64_t faulted_at = 0;  // the instruction of a thread that the processor stopped
-    uint64_t code_start = 0, code_end = 0;  // of the kernel's image
+    KernelCode code;  // of the kernel's image
     Warp warps[max_warps];
     WaitSite sites[max_threads];
     FiberStacks stacks;

@@ -46,8 +46,18 @@ uint64_t engine_take_switches();
 // handler, and must not take a lock that a thread running a kernel can hold.
 void describe_address(uint64_t address, char* out, size_t n);
 bool in_device_memory(uint64_t address);
-// The code of the image that the address lies in; both 0: not known.
-void code_range(uint64_t address, uint64_t* start, uint64_t* end);
+// Where an image's code lies, and in it that of the check build's hooks, which is on no line of the
+// user's; all 0: not known.
+struct KernelCode {
+    uint64_t start = 0, end = 0;
+    uint64_t hooks_start = 0, hooks_end = 0;
+
+    bool is_kernels(uint64_t pc) const {
+        return pc >= start && pc < end && !(pc >= hooks_start && pc < hooks_end);
+    }
+};
+// Of the image that the address lies in.
+KernelCode kernel_code(uint64_t address);
 // "reduce.cu:17" for a code address; "": not known.
 void place_of_code(uint64_t pc, char* out, size_t n);
 

@@ -103,8 +103,11 @@ void add_image(void* library, const void* file, size_t bytes) {
     image->bytes.assign(static_cast<const char*>(file), bytes);
     image->bias = static_cast<const link_map*>(library)->l_addr;
     read_segments(*image);
-    for_each_section(*image, [&](const Elf64_Shdr& section, const char*) {
+    for_each_section(*image, [&](const Elf64_Shdr& section, const char* name) {
         if (section.sh_type == SHT_SYMTAB) read_symbols(*image, section);
+        if (std::string_view(name) != "lowgraph_hooks") return;
+        image->hooks_start = image->bias + section.sh_addr;
+        image->hooks_end = image->hooks_start + section.sh_size;
     });
     sort(image->shared);
     sort(image->data);
@@ -135,10 +138,10 @@ SourceLine source_line(uint64_t pc) {
     return image->lines->find(pc - image->bias);
 }
 
-void code_range(uint64_t address, uint64_t* start, uint64_t* end) {
+KernelCode kernel_code(uint64_t address) {
     const Image* image = image_of(address);
-    *start = image != nullptr ? image->start : 0;
-    *end = image != nullptr ? image->end : 0;
+    if (image == nullptr) return {};
+    return {image->start, image->end, image->hooks_start, image->hooks_end};
 }
 
 void place_of_code(uint64_t pc, char* out, size_t n) {

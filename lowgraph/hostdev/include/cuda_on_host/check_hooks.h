@@ -11,7 +11,7 @@
 #endif
 #define LOWGRAPH_HOOK                                                                        \
     extern "C" __attribute__((LOWGRAPH_PASSING_ON visibility("hidden"), noinline,            \
-                              no_sanitize("thread", "undefined")))
+                              section("lowgraph_hooks"), no_sanitize("thread", "undefined")))
 
 // ---- plain and volatile accesses (-fsanitize=thread) ----
 #define LOWGRAPH_HOOKS_OF(bytes)                                                             \
