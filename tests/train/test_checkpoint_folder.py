@@ -145,7 +145,7 @@ def test_writers_killed_at_random_moments_leave_one_that_loads(tmp_path: Path) -
     assert leftovers > 0 and step > 0  # else no kill met a write, or none was ever finished
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_hundreds_of_killed_writers(tmp_path: Path) -> None:
     leftovers, step = _fork_and_kill(tmp_path, 300)
     assert leftovers > 30 and step > 30

@@ -121,7 +121,7 @@ def test_a_run_killed_at_random_goes_on(device: Device, model: str, tmp_path: Pa
     _killed_equals_straight(device, model, tmp_path, kills=2)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @every_model
 def test_a_run_killed_many_times_goes_on(device: Device, model: str, tmp_path: Path) -> None:
     _killed_equals_straight(device, model, tmp_path, kills=8)
