@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from lowgraph.capture.stream_calls import AT_ONCE
 from lowgraph.errors import (
     CaptureAllocationError,
@@ -69,24 +71,53 @@ _GRAPHS = frozenset(
 )
 
 
+class _Rule(NamedTuple):
+    """What is refused alike. why: follows the sentence of who called."""
+
+    calls: frozenset[str]
+    error: type[CaptureRefused]
+    why: str
+    remedy: str
+
+
+_RULES = (
+    _Rule(
+        _SYNCS,
+        SyncDuringCapture,
+        ", where nothing runs to wait for",
+        "read results after the step, outside its body",
+    ),
+    _Rule(
+        _MEMORY,
+        CaptureAllocationError,
+        "; it would break the capture",
+        "take memory before the step, or from the pool inside a primed body",
+    ),
+    _Rule(
+        AT_ONCE,
+        CaptureIncomplete,
+        ": it would run at once and be in no replay",
+        "use the async form on the step's stream, or copy before the step",
+    ),
+    _Rule(
+        _MODULES,
+        ModuleLoadDuringCapture,
+        "; a replay would not do it again",
+        "ask the library for its kernels before the step",
+    ),
+    _Rule(
+        _GRAPHS,
+        CaptureRefused,
+        ", which has to end first",
+        "one window at a time: do it after the step",
+    ),
+)
+
+
 def misplaced(op: str, said: str, where: str) -> CaptureRefused | None:
     """The refusal of a driver call in a window; None for one that may be made there.
 
     op: its name. said: who called it, as a sentence; where: the user's file:line.
     """
-    if op in _SYNCS:
-        remedy = "read results after the step, outside its body"
-        return SyncDuringCapture(f"{said}, where nothing runs to wait for", where, remedy)
-    if op in _MEMORY:
-        remedy = "take memory before the step, or from the pool inside a primed body"
-        return CaptureAllocationError(f"{said}; it would break the capture", where, remedy)
-    if op in AT_ONCE:
-        remedy = "use the async form on the step's stream, or copy before the step"
-        return CaptureIncomplete(f"{said}: it would run at once and be in no replay", where, remedy)
-    if op in _MODULES:
-        remedy = "ask the library for its kernels before the step"
-        return ModuleLoadDuringCapture(f"{said}; a replay would not do it again", where, remedy)
-    if op in _GRAPHS:
-        remedy = "one window at a time: do it after the step"
-        return CaptureRefused(f"{said}, which has to end first", where, remedy)
-    return None
+    rule = next((rule for rule in _RULES if op in rule.calls), None)
+    return None if rule is None else rule.error(f"{said}{rule.why}", where, rule.remedy)

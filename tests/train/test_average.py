@@ -12,11 +12,11 @@ import pytest
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError
 from lowgraph.train.config import TrainConfig
-from lowgraph.train.data import Corpus, heldout_plan
+from lowgraph.train.data import Corpus
 from lowgraph.train.loop import Trainer
-from lowgraph.train.plan import Plan, make_plan
+from lowgraph.train.plan import make_plan
 from lowgraph.train.run import run
-from tests.models import reference
+from tests.train.heldout import heldout_loss
 from tests.train.runs import SHAPE, micro_corpus, micro_plan, trained
 
 pytestmark = pytest.mark.both
@@ -48,22 +48,9 @@ def test_the_heldout_loss_is_the_models_with_the_weights_that_come_out(
         told = trainer.heldout[-1][1]
         assert trainer.evaluate() != told
         assert trainer.weights_out == which
-    losses = {name: _heldout_loss(plan, corpus, kept.weights(name)) for name in ("plain", "ema")}
+    losses = {name: heldout_loss(plan, corpus, kept.weights(name)) for name in ("plain", "ema")}
     assert told == pytest.approx(losses.pop(which), rel=1e-6)
     assert told != pytest.approx(next(iter(losses.values())), rel=1e-4)
-
-
-def _heldout_loss(plan: Plan, corpus: Corpus, weights: dict[str, Any]) -> float:
-    """The NumPy model's, in float64, on four batches."""
-    context = plan.shape.context
-    windows, starts = heldout_plan(len(corpus.heldout), context, plan.schedule.batch, 4)
-    double = {name: value.astype(np.float64) for name, value in weights.items()}
-    losses = []
-    for start in starts:
-        piece = corpus.heldout[start : start + windows * context + 1].astype(np.int64)
-        tokens, targets = (part.reshape(windows, context) for part in (piece[:-1], piece[1:]))
-        losses.append(reference.loss_and_gradients(plan.shape, double, tokens, targets)[0])
-    return float(np.mean(losses))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

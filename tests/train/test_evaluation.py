@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from lowgraph import counters
 from lowgraph.driver import Device
-from lowgraph.train.data import Corpus, heldout_plan
-from tests.models import reference
+from lowgraph.train.data import Corpus
+from tests.train.heldout import heldout_loss
 from tests.train.runs import micro_corpus, micro_plan, trained
 
 pytestmark = pytest.mark.both
@@ -28,15 +27,7 @@ def test_the_heldout_loss_is_that_of_the_model(device: Device, corpus: Corpus) -
         ours = trainer.evaluate()
         assert trainer.evaluate() == ours
         weights = trainer.parts.tensors()["parameters"]
-    context = plan.shape.context
-    windows, starts = heldout_plan(len(corpus.heldout), context, plan.schedule.batch, 4)
-    double = {name: value.astype(np.float64) for name, value in weights.items()}
-    losses = []
-    for start in starts:
-        piece = corpus.heldout[start : start + windows * context + 1].astype(np.int64)
-        tokens, targets = (part.reshape(windows, context) for part in (piece[:-1], piece[1:]))
-        losses.append(reference.loss_and_gradients(plan.shape, double, tokens, targets)[0])
-    assert ours == pytest.approx(np.mean(losses), rel=1e-6)
+    assert ours == pytest.approx(heldout_loss(plan, corpus, weights), rel=1e-6)
 
 
 def test_every_batch_of_an_evaluation_is_one_replay(device: Device, corpus: Corpus) -> None:
