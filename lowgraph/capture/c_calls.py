@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,16 +98,23 @@ class Seen:
 
 
 @contextmanager
-def observed(recorder: open_window.Recorder) -> Iterator[Seen]:
-    """Count the calls of the block, less those that other threads make through lowgraph.
+def observed() -> Iterator[Seen]:
+    """Count the calls of the block, less those of Python's other threads.
 
-    In the priming pass, too: what counts is set up there, outside of any capture.
+    A thread that is not Python's may be the C function's own, so that its calls count. In the
+    priming pass, too: what counts is set up there, outside of any capture.
     """
-    seen, before = Seen(), Counter(recorder.others)
+    seen, others = Seen(), _other_threads()
     with driver.current().count_calls() as count:
         yield seen
-    others = recorder.others - before
-    seen.calls, seen.counted = Counter(count.calls) - others, bool(count.counted_by)
+    others |= _other_threads()
+    seen.calls, seen.counted = count.outside(others), bool(count.counted_by)
+
+
+def _other_threads() -> set[int]:
+    """Return the native ids of Python's threads but this one."""
+    ids = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
+    return {known for known in ids if known is not None}
 
 
 class Watched:

@@ -103,7 +103,7 @@ class CFunction:
         if recorder is not None and not recorder.is_mine():
             recorder = None  # another thread's pass
         watched = None if open_window.mine() is None else Watched(self.name, stream)
-        counting = nullcontext(Seen()) if recorder is None else observed(recorder)
+        counting = nullcontext(Seen()) if recorder is None else observed()
         with noted(self._library) as failure, counting as seen:
             code = self._function(stream, *values) or 0
         if watched is not None:

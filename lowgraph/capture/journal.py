@@ -12,7 +12,6 @@ one. benchmarks/journal_cost.py measures what either adds to a call.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -51,7 +50,7 @@ class Journal:
     """See the module. `watch()` fills it; afterwards it is a record.
 
     detail: "full" or "light". total: driver calls of the pass; `calls` has them all, or the failing
-    ones. suspects: calls of other threads; others: how many of each function.
+    ones. suspects: calls of other threads.
     """
 
     def __init__(self, detail: str = "full") -> None:
@@ -62,7 +61,6 @@ class Journal:
         self.total = 0
         self.calls: list[Call] = []
         self.suspects = Suspects()
-        self.others: Counter[str] = Counter()
         self.launches: list[LaunchRecord] = []
         self.library: list[LibraryCall] = []
         self.sizes: list[Sized] = []
@@ -156,7 +154,6 @@ class Journal:
         if self._outer_calls is not None:
             self._outer_calls(op, args, code)
         if not self.is_mine():
-            self.others[op] += 1
             name, where = threading.current_thread().name, open_window.requester()
             self.suspects.add(Suspect(name, op, _arguments(args), code, where, current()))
             return

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -103,9 +102,6 @@ class Recorder(Protocol):
 
     def is_mine(self) -> bool:
         """Whether the calling thread runs the pass: calls of others are no part of it."""
-
-    others: Counter[str]
-    """Driver calls of other threads while the pass ran, by name, as far as they passed the gate."""
 
     placed: tuple[int, bool]
     """What `place` was told last; (0, False) to begin with."""

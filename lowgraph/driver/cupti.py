@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,11 +30,25 @@ _VARIANT = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 class CallCount:
     """Driver calls by name, without a version, once the counting has ended.
 
-    counted_by: what counted them; "" where nothing could, and `calls` means nothing.
+    counted_by: what counted them; "" where nothing could, and the rest means nothing.
+    by_thread: by native thread id (threading.get_native_id) and name.
     """
 
     counted_by: str
-    calls: dict[str, int] = field(default_factory=dict)
+    by_thread: Counter[tuple[int, str]] = field(default_factory=Counter)
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """Of all threads."""
+        return dict(self.outside(()))
+
+    def outside(self, threads: Container[int]) -> Counter[str]:
+        """Of all threads but these."""
+        found = Counter[str]()
+        for (thread, name), calls in self.by_thread.items():
+            if thread not in threads:
+                found[name] += calls
+        return found
 
 
 class CallbackData(ctypes.Structure):
@@ -69,7 +85,7 @@ def count_calls(load: Callable[[], Any] = _load) -> Iterator[CallCount]:
     def on_call(_user: Any, _domain: int, _call: int, data: Any) -> None:
         if data.contents.site == _ENTER:
             name = _VARIANT.sub("", data.contents.function.decode())
-            count.calls[name] = count.calls.get(name, 0) + 1
+            count.by_thread[threading.get_native_id(), name] += 1  # called in the thread itself
 
     callback = Callback(on_call)  # a name of its own: CUPTI holds the address until unsubscribed
     subscriber = ctypes.c_void_p()

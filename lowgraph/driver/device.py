@@ -266,10 +266,13 @@ class HostDevice(Device):
     def count_calls(self) -> Iterator[CallCount]:
         """Read the library's own counters."""
         count = CallCount("the host device's counters")
-        before = self._control.all_calls()
-        yield count
-        made = ((n, c - before.get(n, 0)) for n, c in self._control.all_calls().items())
-        count.calls.update((name, calls) for name, calls in made if calls)
+        self._control.tally(True)
+        before = self._control.tallied()  # not empty when counts are nested
+        try:
+            yield count
+            count.by_thread = self._control.tallied() - before
+        finally:
+            self._control.tally(False)
 
     def compile(
         self,

@@ -7,6 +7,7 @@ Nothing here is a driver call, so nothing here is counted. The library must be l
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +32,8 @@ __all__ = [
     "set_blocking",
     "set_memory",
     "set_workers",
+    "tallied",
+    "tally",
 ]
 
 GONE, FREE, LIVE = 0, 1, 2  # states of a slice
@@ -49,6 +52,17 @@ def all_calls() -> dict[str, int]:
     """Return the count of every call made, by name."""
     names = _text("lowgraph_host_call_names").split()
     return {name: calls(name) for name in names}
+
+
+def tally(on: bool) -> None:
+    """Count calls by thread from now on, or no more. Pairs nest."""
+    _library().lowgraph_host_tally(int(on))
+
+
+def tallied() -> Counter[tuple[int, str]]:
+    """Return the calls since the outermost `tally(True)`, by native thread id and name."""
+    lines = (line.split() for line in _text("lowgraph_host_tallied").splitlines())
+    return Counter({(int(thread), name): int(made) for thread, name, made in lines})
 
 
 def reset_calls() -> None:
@@ -153,6 +167,8 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "lowgraph_host_calls": (u64, [text]),
         "lowgraph_host_call_names": (size_t, [text, size_t]),
         "lowgraph_host_reset_calls": (None, []),
+        "lowgraph_host_tally": (None, [integer]),
+        "lowgraph_host_tallied": (size_t, [text, size_t]),
         "lowgraph_host_fail": (None, [text, u64, integer]),
         "lowgraph_host_set_memory": (None, [u64]),
         "lowgraph_host_set_blocking": (None, [integer]),

@@ -2,6 +2,7 @@
    keeps no notes, as code that does not know of lowgraph.h. */
 #include "lowgraph.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #ifdef PLAIN
@@ -132,6 +133,44 @@ int minus_one(CUstream stream, float *y, const float *x, float decay, int n) {
 int slow(CUstream stream, float *y, const float *x, float decay, int n) {
     usleep(100 * 1000);
     return launch(stream, y, x, decay, n);
+}
+
+struct work {
+    CUcontext context;
+    CUstream stream;
+    float *y;
+    const float *x;
+    float decay;
+    int n, code;
+};
+
+static void *sends(void *given) {
+    struct work *work = given;
+    LG_DRIVER(cuCtxSetCurrent)(work->context);
+    work->code = launch(work->stream, work->y, work->x, work->decay, work->n);
+    return NULL;
+}
+
+static void *waits(void *given) {
+    struct work *work = given;
+    LG_DRIVER(cuCtxSetCurrent)(work->context);
+    LG_DRIVER(cuStreamSynchronize)(side);
+    return sends(work);
+}
+
+static int in_a_thread(void *(*run)(void *), struct work work) {
+    pthread_t thread;
+    LG_CALL(cuCtxGetCurrent, &work.context);
+    if (pthread_create(&thread, NULL, run, &work) || pthread_join(thread, NULL)) return -1;
+    return work.code;
+}
+
+int threaded(CUstream stream, float *y, const float *x, float decay, int n) {
+    return in_a_thread(sends, (struct work){NULL, stream, y, x, decay, n, 0});
+}
+
+int threaded_waits(CUstream stream, float *y, const float *x, float decay, int n) {
+    return in_a_thread(waits, (struct work){NULL, stream, y, x, decay, n, 0});
 }
 
 int half(CUstream stream, double d, _Bool b, signed char c, unsigned long u) {

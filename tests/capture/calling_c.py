@@ -27,7 +27,8 @@ N = 1000
 def build(folder: Path, *more: str) -> ctypes.CDLL:
     target = folder / "library.so"
     command = [
-        c_compiler(), "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *more,
+        c_compiler(), "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread",
+        *more,
         str(SOURCE), *flags(), "-o", str(target),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)

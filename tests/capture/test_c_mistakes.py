@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
 import threading
 import time
@@ -116,14 +117,18 @@ def test_another_stream_is_refused(two: Two) -> None:
     driver.stream.destroy(other)
 
 
-def test_a_thread_beside_it_is_not_blamed_on_it(two: Two) -> None:
-    """Waits of another thread are counted below us, too."""
+@pytest.mark.parametrize("through", ["lowgraph", "the driver"])
+def test_a_thread_beside_it_is_not_blamed_on_it(two: Two, through: str) -> None:
+    """Waits of another thread are counted below us, too, also those that no gate of ours sees."""
     other, over = driver.stream.create(), threading.Event()
+    raw = ctypes.CDLL("libcuda.so.1").cuStreamSynchronize
+    raw.argtypes = [ctypes.c_uint64]
+    waits = {"lowgraph": driver.stream.synchronize, "the driver": raw}[through]
 
     def wait() -> None:
         two.rig.device.make_current()
         while not over.is_set():
-            driver.stream.synchronize(other)
+            waits(other)
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -136,6 +141,21 @@ def test_a_thread_beside_it_is_not_blamed_on_it(two: Two) -> None:
         thread.join()
     assert step.report().replays == 1, two.said
     driver.stream.destroy(other)
+
+
+@pytest.mark.parametrize("name", ["threaded", "threaded_waits"])
+def test_its_own_threads_are_its_own(two: Two, name: str) -> None:
+    """A thread that it started sends or waits: no thread of Python's, so that its calls count."""
+    if name == "threaded":
+        step = two.step(name)
+        for _ in range(3):
+            step()
+        assert step.report().replays == 2, two.said
+        return
+    if not is_counted(two.rig):
+        pytest.skip("nothing counts calls here")
+    said = two.refused(name)
+    assert "cuStreamSynchronize was called by threaded_waits in the capture" in said
 
 
 def test_a_call_of_another_thread_is_no_part_of_the_pass(two: Two) -> None:

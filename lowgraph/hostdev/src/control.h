@@ -26,6 +26,10 @@ void lowgraph_host_watch_captures(lowgraph_capture_listener listener);
 uint64_t lowgraph_host_calls(const char* name);
 size_t lowgraph_host_call_names(char* out, size_t size);
 void lowgraph_host_reset_calls();
+// Counts calls by thread from now on, or no more; nests. `tallied`: "THREAD NAME CALLS" a line, the
+// thread as gettid gives it; returns the bytes needed with the NUL.
+void lowgraph_host_tally(int on);
+size_t lowgraph_host_tallied(char* out, size_t size);
 // The nth call of `name` from now on (1: the next) returns `code` and does nothing; 0 takes it
 // back.
 void lowgraph_host_fail(const char* name, uint64_t nth, int code);

@@ -1,10 +1,14 @@
 #include "counters.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "control.h"
 #include "entry.h"
@@ -21,6 +25,33 @@ struct Table {
 Table& table() {
     static Table* const instance = new Table;
     return *instance;
+}
+
+// Calls by thread, kept only while somebody wants them: a launch should not pay for it.
+struct Tally {
+    std::mutex lock;
+    int wanted = 0;  // nested
+    std::map<std::pair<long, const Counter*>, uint64_t> calls;
+};
+std::atomic<bool> tallying{false};
+
+Tally& tally() {  // leaked as the table is
+    static Tally* const instance = new Tally;
+    return *instance;
+}
+
+void note_thread(const Counter& counter) {
+    const std::lock_guard<std::mutex> hold(tally().lock);
+    ++tally().calls[{syscall(SYS_gettid), &counter}];
+}
+
+size_t copy_text(const std::string& text, char* out, size_t size) {
+    if (out != nullptr && size != 0) {
+        const size_t count = std::min(size - 1, text.size());
+        std::memcpy(out, text.data(), count);
+        out[count] = '\0';
+    }
+    return text.size() + 1;
 }
 
 // "cuMemAlloc_v2" counts as "cuMemAlloc": the name that callers write.
@@ -47,6 +78,7 @@ Counter& counter_of(const char* entry_point) {
 
 CUresult count_call(Counter& counter) {
     counter.calls.fetch_add(1, std::memory_order_relaxed);
+    if (tallying.load(std::memory_order_relaxed)) note_thread(counter);
     uint64_t left = counter.fail_in.load(std::memory_order_relaxed);
     while (left != 0 && !counter.fail_in.compare_exchange_weak(left, left - 1)) {
     }
@@ -67,12 +99,26 @@ size_t lowgraph_host_call_names(char* out, size_t size) {
         for (const auto& [name, counter] : table().counters)
             if (counter->calls.load() != 0) text += name + '\n';
     }
-    if (out != nullptr && size != 0) {
-        const size_t count = std::min(size - 1, text.size());
-        std::memcpy(out, text.data(), count);
-        out[count] = '\0';
+    return copy_text(text, out, size);
+}
+
+void lowgraph_host_tally(int on) {
+    const std::lock_guard<std::mutex> hold(tally().lock);
+    tally().wanted += on ? 1 : -1;
+    tallying = tally().wanted != 0;
+    if (!tallying) tally().calls.clear();
+}
+
+// "THREAD NAME CALLS" a line, of the calls since the outermost tally began.
+size_t lowgraph_host_tallied(char* out, size_t size) {
+    std::string text;
+    {
+        const std::lock_guard<std::mutex> hold(tally().lock);
+        for (const auto& [made, calls] : tally().calls)
+            text += std::to_string(made.first) + ' ' + made.second->name + ' ' +
+                    std::to_string(calls) + '\n';
     }
-    return text.size() + 1;
+    return copy_text(text, out, size);
 }
 
 void lowgraph_host_reset_calls() {

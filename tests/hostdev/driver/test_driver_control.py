@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 
 import pytest
 from cuda.bindings import driver as cu
@@ -27,6 +28,36 @@ def test_calls_are_counted_by_their_public_name(kit: Kit) -> None:
     assert control.calls("cuLaunchKernel") == 0
     control.reset_calls()
     assert control.all_calls() == {}
+
+
+def test_calls_are_counted_by_thread_while_that_is_wanted(kit: Kit) -> None:
+    x, mine = kit.alloc(256), threading.get_native_id()
+    context = must(cu.cuCtxGetCurrent())
+    theirs: list[int] = []
+
+    def beside() -> None:
+        theirs.append(threading.get_native_id())
+        must(cu.cuCtxSetCurrent(context))
+        must(cu.cuMemsetD8Async(x, 0, 256, 0))
+
+    def both() -> None:
+        must(cu.cuMemsetD8Async(x, 0, 256, 0))
+        thread = threading.Thread(target=beside)
+        thread.start()
+        thread.join()
+
+    fill = "cuMemsetD8Async"
+    control.tally(True)
+    both()
+    control.tally(True)  # nested: it neither starts anew nor ends the outer one
+    both()
+    control.tally(False)
+    must(cu.cuMemsetD8Async(x, 0, 256, 0))
+    seen = control.tallied()
+    control.tally(False)
+    assert (seen[mine, fill], seen[theirs[0], fill], seen[theirs[1], fill]) == (3, 1, 1)
+    both()
+    assert not control.tallied()
 
 
 def test_the_nth_call_fails_once_and_does_nothing(kit: Kit) -> None:
