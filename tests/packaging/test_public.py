@@ -107,8 +107,8 @@ def test_the_tool_writes_the_page_that_is_there(tmp_path: Path, monkeypatch: obj
     assert [path.name for path in tmp_path.iterdir()] == ["public.md"]
 
 
-def _python(code: str) -> str:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+def _python(code: str, **more: str) -> str:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **more}
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=100
@@ -117,8 +117,12 @@ def _python(code: str) -> str:
     return done.stdout
 
 
-def test_the_embedding_api_is_imported_in_no_time() -> None:
-    assert any(float(_python(IMPORT)) < IMPORT_SECONDS for _ in range(5)), "the best of five"
+def test_the_embedding_api_is_imported_in_no_time(tmp_path: Path) -> None:
+    """With compiled modules, as pip leaves them, also where nothing may be written beside them."""
+    compiled = {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    _python(IMPORT, **compiled)
+    best = min(float(_python(IMPORT, **compiled)) for _ in range(5))
+    assert best < IMPORT_SECONDS
 
 
 @pytest.mark.host

@@ -30,8 +30,13 @@ static inline __attribute__((always_inline)) void lowgraph_switch(void** save, v
 #ifdef __AVX512F__
           ,
           "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25",
-          "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6",
-          "k7"
+          "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5",
+          "k6", "k7"
+#endif
+#ifdef __APX_F__
+          ,
+          "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28",
+          "r29", "r30", "r31"
 #endif
     );
 }
