@@ -30,6 +30,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also what takes minutes: all seeded bugs checked, warnings of every C++ part",
     )
+    parser.addoption(
+        "--seeds",
+        choices=["one", "all"],
+        default="one",
+        help="seeds of a test that takes several: the first (default) or all, as --exhaustive does",
+    )
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether a usual run goes without it: it takes minutes, or repeats another with a new seed."""
+    if item.config.getoption("--exhaustive"):
+        return False
+    spec = getattr(item, "callspec", None)
+    again = spec is not None and spec.indices.get("seed", 0) > 0
+    one = item.config.getoption("--seeds") == "one"
+    return (again and one) or item.get_closest_marker(EXHAUSTIVE) is not None
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects, so that it sees the mark given here
@@ -38,10 +54,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     on_host = config.getoption("--device") == "host"
     foreign = "gpu" if on_host else "host"
     skip = pytest.mark.skip(reason=f"for the {'GPU' if on_host else 'host device'} only")
-    if not config.getoption("--exhaustive"):
-        # Left out and not skipped: a run without them is a whole run.
-        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker(EXHAUSTIVE)])
-        items[:] = [item for item in items if not item.get_closest_marker(EXHAUSTIVE)]
+    # Left out and not skipped: a run without them is a whole run.
+    config.hook.pytest_deselected(items=[item for item in items if _is_left_out(item)])
+    items[:] = [item for item in items if not _is_left_out(item)]
     for item in items:
         marked = any(item.get_closest_marker(mark) for mark in ("host", "gpu", "both"))
         if not marked and "device" in getattr(item, "fixturenames", ()):

@@ -55,9 +55,9 @@ def test_philox_known_answers(counter: str, key: str, answer: str) -> None:
     assert twins.philox(words(counter), (low, high)) == words(answer)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("edge_seed", SEEDS)
 @pytest.mark.parametrize(("batch", "length", "size"), [(1, 1, 2), (3, 31, 33), (5, 257, 10_000)])
-def test_random_windows(rig: Rig, batch: int, length: int, size: int, seed: int) -> None:
+def test_random_windows(rig: Rig, batch: int, length: int, size: int, edge_seed: int) -> None:
     corpus, step = corpus_of(size), 2**32 + 6
     tokens = output(rig, batch, length, dtype=np.int32)
     targets = output(rig, batch, length, dtype=np.int32)
@@ -67,17 +67,17 @@ def test_random_windows(rig: Rig, batch: int, length: int, size: int, seed: int)
         tokens,
         targets,
         rig.put(corpus),
-        control_at(rig, seed, step),
+        control_at(rig, edge_seed, step),
         size,
         batch,
         length,
     )
 
-    key = (seed & 0xFFFFFFFF, seed >> 32)
+    key = (edge_seed & 0xFFFFFFFF, edge_seed >> 32)
     for b in range(batch):
         draw = twins.philox((step & 0xFFFFFFFF, step >> 32, b, USE_BATCH), key)
         start = (draw[1] << 32 | draw[0]) % (size - length)
-        assert start == batch_starts(seed, step, batch, length, size)[b]
+        assert start == batch_starts(edge_seed, step, batch, length, size)[b]
         np.testing.assert_array_equal(tokens.get()[b], corpus[start : start + length])
         np.testing.assert_array_equal(targets.get()[b], corpus[start + 1 : start + length + 1])
 
@@ -106,10 +106,10 @@ def starts(seed: int, steps: int, places: int) -> Array:
     return np.stack([batch_starts(seed, step, 16, 1, places + 1) for step in range(1, steps + 1)])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_starts_are_uniform(seed: int) -> None:
+@pytest.mark.parametrize("edge_seed", SEEDS)
+def test_starts_are_uniform(edge_seed: int) -> None:
     """Chi-square over 64 equal bins: within 5 standard deviations (a fixed seed: no flakes)."""
-    drawn = starts(seed, 2000, 1_000_000).ravel()
+    drawn = starts(edge_seed, 2000, 1_000_000).ravel()
     counts = np.bincount((drawn // 15_625).astype(np.int64), minlength=64)
     expected = drawn.size / 64
     chi2 = float(((counts - expected) ** 2 / expected).sum())
@@ -117,11 +117,11 @@ def test_starts_are_uniform(seed: int) -> None:
     assert abs(chi2 - 63) < 5 * (2 * 63) ** 0.5
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_starts_are_uncorrelated(seed: int) -> None:
+@pytest.mark.parametrize("edge_seed", SEEDS)
+def test_starts_are_uncorrelated(edge_seed: int) -> None:
     """Between neighbouring rows, steps and seeds: correlation within 5 / sqrt(n)."""
     here, there = (
-        starts(s, 2000, 1_000_000).astype(np.float64) for s in (seed, (seed + 1) % 2**64)
+        starts(s, 2000, 1_000_000).astype(np.float64) for s in (edge_seed, (edge_seed + 1) % 2**64)
     )
     pairs = {
         "rows": (here[:, :-1], here[:, 1:]),

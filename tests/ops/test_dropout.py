@@ -47,23 +47,23 @@ def forward(rig: Rig, state: RandomState, x: Array, rate: float) -> tuple[Any, A
     return y, saved
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("edge_seed", SEEDS)
 @pytest.mark.parametrize("count", SIZES)
 def test_forward_and_backward_are_the_twins(
-    rig: Rig, pool: PersistentPool, count: int, seed: int
+    rig: Rig, pool: PersistentPool, count: int, edge_seed: int
 ) -> None:
     x, dy, rate = normal(0, count), normal(1, count), 0.3
     state = state_of(rig, pool)
-    state.write(seed, 2**32 - 2)  # the counter carries into its high word
+    state.write(edge_seed, 2**32 - 2)  # the counter carries into its high word
 
     y, saved = forward(rig, state, x, rate)
     dx = output(rig, count)
     Dropout(rig.library).backward(rig.stream, dx, rig.put(dy), saved, rate, count)
 
-    assert_same_bits(y.get(), twin(x, seed, 2**32 - 2, rate), "y")
-    assert_same_bits(dx.get(), twin(dy, seed, 2**32 - 2, rate), "dx")
-    assert rig.get(saved).tolist() == [seed, 2**32 - 2]
-    assert state.read() == (seed, 2**32 - 2 + -(-count // 4))
+    assert_same_bits(y.get(), twin(x, edge_seed, 2**32 - 2, rate), "y")
+    assert_same_bits(dx.get(), twin(dy, edge_seed, 2**32 - 2, rate), "dx")
+    assert rig.get(saved).tolist() == [edge_seed, 2**32 - 2]
+    assert state.read() == (edge_seed, 2**32 - 2 + -(-count // 4))
     assert state.draws == -(-count // 4)
 
 

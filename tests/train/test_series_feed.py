@@ -93,12 +93,12 @@ def _rate(step: int, schedule: Any) -> float:
     return float(low + (schedule.learning_rate - low) * (1 + np.cos(np.pi * progress)) / 2)
 
 
-@pytest.mark.parametrize("seed", [0, 5, 2**62 + 1])
-def test_each_step_trains_on_its_own_windows(device: Device, seed: int) -> None:
+@pytest.mark.parametrize("edge_seed", [0, 5, 2**62 + 1])
+def test_each_step_trains_on_its_own_windows(device: Device, edge_seed: int) -> None:
     """Against float64 on the windows that seed and step name; float32 over 12 steps of a mean of
     21 logits: 1e-5. A batch of another step moves a loss by more than 1e-2.
     """
-    plan = linear_plan(seed=seed)
+    plan = linear_plan(seed=edge_seed)
     with trained(device, DATA, plan) as trainer:
         assert trainer.parts.graph_step.report().replays == 11
         np.testing.assert_allclose(trainer.losses, _reference_losses(12, plan), rtol=1e-5)

@@ -89,6 +89,7 @@ bool map_pages(Region& region) {
     write_canary(region.address + region.bytes, end);
     if (region.kind == RegionKind::host) mark_written(region.address, region.bytes);
     else mark_unwritten(region.address, region.bytes);
+    tables().open.insert(region.address);
     tables().guards_stale = true;
     return true;
 }
@@ -97,6 +98,7 @@ void unmap_pages(const Region& region) {
     drop_slices(region.pages, region.pages + region.mapped);
     mmap(pointer(region.pages), region.mapped, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    tables().open.erase(region.address);
     tables().guards_stale = true;
 }
 
@@ -148,8 +150,7 @@ Region* live_region(uint64_t address, size_t bytes) {
 }
 
 bool is_mapped(const Region& region) {
-    return region.pages != 0 &&
-           (region.state == RegionState::live || region.state == RegionState::closing);
+    return tables().open.count(region.address) != 0;
 }
 
 CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, uint64_t* address) {

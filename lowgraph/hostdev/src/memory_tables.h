@@ -2,6 +2,7 @@
 #pragma once
 #include <deque>
 #include <map>
+#include <set>
 
 #include "fibers.h"  // page_bytes
 #include "memory.h"
@@ -36,6 +37,7 @@ struct Tables {
     uint64_t base = 0, end = 0;          // the reservation
     uint64_t next = 0;                   // never used from here on
     std::map<uint64_t, Region> regions;  // by address; dead ones too
+    std::set<uint64_t> open;             // of these the ones that can be read now
     std::deque<uint64_t> dead;           // oldest first
     std::map<uint64_t, Slice> slices;    // by address; they do not overlap
     std::vector<Guard> guards;
@@ -51,7 +53,7 @@ using TableLock = std::lock_guard<std::mutex>;
 // Helpers; the caller holds the tables' lock.
 Region* region_at(uint64_t address);  // dead ones too; null: none covers it
 Region* live_region(uint64_t address, size_t bytes);
-bool is_mapped(const Region& region);  // ours, and readable now
+bool is_mapped(const Region& region);  // ours, and can be read now
 void write_canary(uint64_t from, uint64_t to);
 void drop_slices(uint64_t from, uint64_t to);               // opens the pages of the free ones
 bool protect(uint64_t from, uint64_t to, bool accessible);  // the whole pages inside

@@ -49,8 +49,9 @@ void add_slice_guards(Tables& all, const Slice& slice) {
 
 void rebuild_guards(Tables& all) {
     all.guards.clear();
-    for (const auto& [address, region] : all.regions) {
-        if (!is_mapped(region)) continue;
+    // Not over all regions: thousands of freed ones are kept, and every allocation comes here.
+    for (const uint64_t address : all.open) {
+        const Region& region = all.regions.at(address);
         const uint64_t stop = address + region.bytes, end = region.pages + region.mapped;
         add_guard(all, {region.pages, address, false, true, address});
         const auto slice = all.slices.lower_bound(stop);
