@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from cuda.pathfinder import DynamicLibNotFoundError
 
 from lowgraph import counters, errors
 from lowgraph.driver import captures, codes, gate, launch, poison
-from tests.support.interleave import between_instructions
+from tests.support.interleave import between_instructions, in_passing
 
 CUresult = driver.CUresult
 
@@ -245,3 +246,25 @@ def test_a_refusal_is_told_though_its_pass_ends_meanwhile() -> None:
             assert captures.refused(refusal) is refusal
     captures.set_recorder(None)
     assert told
+
+
+def test_calls_of_two_threads_at_once_are_all_counted() -> None:
+    threads: list[threading.Thread] = []
+    act = in_passing(lambda: counters.note("cuLaunchKernelEx"), threads)
+    for at in between_instructions(counters.note, act):
+        with counters.scope() as counts:
+            with at:
+                counters.note("cuLaunchKernelEx")
+            for thread in threads:
+                thread.join()
+        assert counts.launches == counts.by_name["cuLaunchKernelEx"] == 1 + at.came
+
+
+def test_a_scope_may_be_of_one_thread_alone() -> None:
+    good = answering("cuGraphLaunch", (CUresult.CUDA_SUCCESS,))
+    with counters.scope() as everybody, counters.scope(own=True) as mine:
+        gate.call(good)
+        thread = threading.Thread(target=gate.call, args=(good,))
+        thread.start()
+        thread.join()
+    assert (everybody.graph_launches, mine.graph_launches) == (2, 1)
