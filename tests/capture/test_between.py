@@ -5,7 +5,11 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
+import pytest
+
+from lowgraph.capture import other_threads
 from lowgraph.capture.guard import WindowGuard
+from lowgraph.driver import captures
 from lowgraph.driver.captures import OpenCapture
 from lowgraph.errors import CaptureInProgress
 from tests.support.interleave import between_instructions
@@ -35,3 +39,23 @@ def test_the_capture_around_a_body_is_guarded_at_every_moment() -> None:
         with at, guard.inside(body, BODY):
             pass
     assert not passed and guard.forks.streams == {ORIGIN}
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_window_lets_calls_finish_though_the_process_stands_still(
+    monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """Stopped for an hour between two looks: the call before the driver has not gone on either."""
+    looks: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if ends and len(looks) == 5:
+            captures.in_flight.clear()
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=iter(range(0, 10**9, 3600)).__next__)
+    monkeypatch.setattr(other_threads, "time", clock)
+    monkeypatch.setattr(captures, "in_flight", {-1: ("cuCtxSynchronize", ())})
+    guard = WindowGuard(OpenCapture("step", ORIGIN, "user.py:3"))
+    guard.let_others_finish()
+    assert len(looks) == (5 if ends else other_threads._LOOKS), "one inside the driver is let be"
