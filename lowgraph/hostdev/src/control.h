@@ -48,7 +48,7 @@ void lowgraph_host_finish();  // waits for all work in flight
 uint64_t lowgraph_host_launches_checked();
 // The host itself writes device memory, past the driver.
 void lowgraph_host_mark_written(uint64_t ptr, uint64_t bytes);
-// Seconds that a launch may take from now on; 0: no limit.
+// Seconds of processor time that a launch may take from now on, on each thread; 0: no limit.
 void lowgraph_host_set_kernel_seconds(double seconds);
 // State of [ptr, ptr + bytes) after the work issued so far: 0 gone, 1 free, 2 live. Returns a
 // CUresult.
