@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,6 +134,43 @@ def test_elapsed_time_needs_two_timed_records(kit: Kit) -> None:
     must(cu.cuEventRecord(untimed, stream))
     must(cu.cuStreamSynchronize(stream))
     assert code_of(cu.cuEventElapsedTime(timed, untimed)) == INVALID_HANDLE
+
+
+WAITS: dict[str, Callable[[Kit], Any]] = {
+    "cuCtxSynchronize": lambda kit: must(cu.cuCtxSynchronize()),
+    "cuMemFree": lambda kit: must(cu.cuMemFree(must(cu.cuMemAlloc(256)))),
+    "finish": lambda kit: control.finish(),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_wait_for_the_device_is_for_what_was_issued_before(kit: Kit, name: str) -> None:
+    """A thread that goes on issuing work does not keep another one waiting."""
+    early, late = kit.stream(), kit.stream()
+    gates, begun, over = [threading.Event() for _ in range(2)], threading.Event(), []
+    context, before = must(cu.cuCtxGetCurrent()), control.calls(name)
+
+    def wait() -> None:
+        must(cu.cuCtxSetCurrent(context))
+        begun.set()
+        WAITS[name](kit)
+        over.append(name)
+
+    kit.call_host(early, gates[0].wait)
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert begun.wait(30)
+    end = time.monotonic() + 30
+    while name != "finish" and control.calls(name) == before and time.monotonic() < end:
+        time.sleep(0.001)
+    time.sleep(0.05)  # it is in the call, and waits
+    assert not over
+    kit.call_host(late, lambda: (gates[0].set(), gates[1].wait()))
+    thread.join(30)
+    waited = thread.is_alive()
+    gates[1].set()
+    thread.join()
+    assert over == [name] and not waited
 
 
 def test_a_stream_destroyed_in_flight_finishes_its_work(kit: Kit) -> None:
