@@ -65,8 +65,8 @@ class _Here(threading.local):
 _here = _Here()
 _lock = threading.Lock()  # of who listens
 _listeners: tuple[Listener, ...] = ()
-_off: frozenset[str] = frozenset()
-_asked: tuple[set[str], ...] = ()  # one of each open `without`
+_without: tuple[tuple[frozenset[str], set[str]], ...] = ()  # one of each open `without`
+_off: frozenset[str] = frozenset()  # the names of all of them
 
 
 class stage:  # used as a statement, as in `with stage("forward")`
@@ -122,8 +122,8 @@ class arm:  # used as a statement, as in `with arm("ema") as on`
     def __enter__(self) -> bool:
         """Enter the stage; returns whether the arm is on."""
         self._stage.__enter__()
-        for names in _asked:
-            names.add(self._name)
+        for _, asked in _without:
+            asked.add(self._name)
         return self._name not in _off
 
     def __exit__(
@@ -138,20 +138,22 @@ class arm:  # used as a statement, as in `with arm("ema") as on`
 
 @contextmanager
 def without(*names: str) -> Iterator[set[str]]:
-    """Turn arms off, in every thread, until the block ends; blocks nest.
+    """Turn arms off, in every thread, until the block ends; blocks nest, or overlap in threads.
 
     Yields the names of the arms that were entered in the block, on or off: empty at first.
     """
-    global _off, _asked
+    global _off, _without
     asked: set[str] = set()
+    block = frozenset(names), asked
     with _lock:
-        before = _off
-        _off, _asked = _off | frozenset(names), (*_asked, asked)
+        _without = (*_without, block)
+        _off |= block[0]
     try:
         yield asked
     finally:
-        with _lock:
-            _off, _asked = before, tuple(each for each in _asked if each is not asked)
+        with _lock:  # what others turned off meanwhile stays off, and nothing else
+            _without = tuple(each for each in _without if each is not block)
+            _off = frozenset[str]().union(*(off for off, _ in _without))
 
 
 def current() -> str:

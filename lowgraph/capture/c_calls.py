@@ -104,17 +104,11 @@ def observed() -> Iterator[Seen]:
     A thread that is not Python's may be the C function's own, so that its calls count. In the
     priming pass, too: what counts is set up there, outside of any capture.
     """
-    seen, others = Seen(), _other_threads()
+    seen = Seen()
     with driver.current().count_calls() as count:
         yield seen
-    others |= _other_threads()
-    seen.calls, seen.counted = count.outside(others), bool(count.counted_by)
-
-
-def _other_threads() -> set[int]:
-    """Return the native ids of Python's threads but this one."""
-    ids = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
-    return {known for known in ids if known is not None}
+    seen.calls = count.of_c_code(threading.get_native_id())
+    seen.counted = bool(count.counted_by)
 
 
 class Watched:

@@ -45,17 +45,23 @@ class WindowGuard:
     def __init__(self, window: OpenWindow) -> None:
         """Guard a window of the calling thread."""
         self.label = window.label
-        self.forks = ForkTracker(window.stream)
         self.armed = False
         self._body: body_rules.OpenBody | None = None
-        self._outer: list[ForkTracker] = []  # of the captures around an open body
+        # Of the capture, and of the body in it that is open, and so on. Another thread may look at
+        # any moment: it is replaced as a whole.
+        self._open: tuple[ForkTracker, ...] = (ForkTracker(window.stream),)
         self._window = window
         self._thread = threading.get_ident()
+
+    @property
+    def forks(self) -> ForkTracker:
+        """Of the innermost capture that is open."""
+        return self._open[-1]
 
     def __call__(self, op: str, args: tuple[Any, ...]) -> None:
         """Raise a CaptureRefused that names the user's line, or let the call pass."""
         if threading.get_ident() != self._thread:
-            for forks in (*self._outer, self.forks):
+            for forks in self._open:
                 other_threads.check(op, args, self._window, forks)
             following = gate.guard
             if following is not None and following is not self:  # the next window opened meanwhile
@@ -85,13 +91,12 @@ class WindowGuard:
     @contextmanager
     def inside(self, body: body_rules.OpenBody, stream: int) -> Iterator[None]:
         """Guard the body of a conditional that `stream` is recording."""
-        around, self._body = self._body, body
-        self._outer.append(self.forks)
-        self.forks = ForkTracker(stream)
+        around, outer, self._body = self._body, self._open, body
+        self._open = (*outer, ForkTracker(stream))
         try:
             yield
         finally:
-            inner, self._body, self.forks = self.forks, around, self._outer.pop()
+            inner, self._body, self._open = self.forks, around, outer
             # A wait for one of its events would break the capture around it.
             self.forks.outside.update(dict.fromkeys(inner.events, f"the {body.label}"))
 
@@ -113,7 +118,7 @@ class WindowGuard:
 
     def _breach(self, op: str, args: tuple[Any, ...]) -> CaptureRefused | None:
         """What has its place in a window and not in the body of a conditional."""
-        body, outer = self._body, self._outer
+        body, outer = self._body, self._open[:-1]
         if body is None:
             return None
         return body_rules.misplaced(body, outer, op, args) or body_rules.judge(body, op, args)

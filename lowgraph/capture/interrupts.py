@@ -37,27 +37,25 @@ class Shield:
     def __init__(self) -> None:
         """Make it lowered."""
         self._before: Any = None
-        self._raised = False
         self._held: tuple[int, FrameType | None] | None = None
 
     def up(self) -> None:
         """Hold interrupts back from here on."""
-        if self._raised or threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not threading.main_thread():
             return
         before = signal.getsignal(signal.SIGINT)
-        if getattr(before, "__func__", None) is Shield._hold:
+        if getattr(before, "__func__", None) is Shield._hold:  # raised already
             return
         if callable(before):  # else: ignored, default or set outside Python: nothing is raised here
             self._before = before
-            self._raised = True
             signal.signal(signal.SIGINT, self._hold)
 
     def down(self) -> None:
         """Put the old handler back and hand it an interrupt that was held."""
-        if not self._raised:
-            return
-        signal.signal(signal.SIGINT, self._before)
-        self._raised = False
+        # The handler tells whether it is raised: a note of ours would be wrong for a moment, in
+        # which the old handler may be called, and raise.
+        if signal.getsignal(signal.SIGINT) == self._hold:
+            signal.signal(signal.SIGINT, self._before)
         held, self._held = self._held, None
         if held is not None:
             self._before(*held)

@@ -26,9 +26,11 @@ from lowgraph.driver import captures
 
 __all__ = ["check", "let_finish"]
 
-# A call that still runs after so many seconds is inside the driver, past its look at captures.
-_LONG_INSIDE = 0.25
-_POLL = 1e-4
+# A call that is still there after so many looks, a quarter of a second, is inside the driver, past
+# its own look at captures. Not in seconds: while the process stands still, stopped or for want of a
+# core, no call goes on.
+_LOOKS = 1500
+_POLL = 1e-4  # seconds; a sleep takes longer
 
 _WHOLE_CONTEXT = "cuCtxSynchronize"
 _STREAM_WAITS = frozenset({"cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy"})
@@ -61,8 +63,8 @@ def check(
 
 def let_finish(capture: captures.OpenCapture, forks: ForkTracker) -> None:
     """Wait for calls of other threads that passed before the guard and would break the capture."""
-    mine, end = threading.get_ident(), time.monotonic() + _LONG_INSIDE
-    while time.monotonic() < end:
+    mine = threading.get_ident()
+    for _ in range(_LOOKS):
         calls = [call for call in list(captures.in_flight.items()) if call[0] != mine]
         if not any(_breaks(op, args, capture, forks, thread) for thread, (op, args) in calls):
             return

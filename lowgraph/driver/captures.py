@@ -217,8 +217,9 @@ def set_recorder(recorder: Recorder | None) -> None:
 def refused(error: CaptureRefused) -> CaptureRefused:
     """Tell the running pass of a refusal, and it of the present stage; returns it, to be raised."""
     error.stage = error.stage or current()
-    if _recorder is not None:
-        _recorder.refuse(error)
+    told = _recorder  # looked at once: another thread's pass may end meanwhile
+    if told is not None:
+        told.refuse(error)
     return error
 
 

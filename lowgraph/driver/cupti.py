@@ -31,19 +31,24 @@ class CallCount:
     """Driver calls by name, without a version, once the counting has ended.
 
     counted_by: what counted them; "" where nothing could, and the rest means nothing.
-    by_thread: by native thread id (threading.get_native_id) and name.
+    by_thread: by native thread id (threading.get_native_id) and name. python: those of the threads
+    that were Python's when they called, which may have ended since.
     """
 
     counted_by: str
     by_thread: Counter[tuple[int, str]] = field(default_factory=Counter)
+    python: set[int] = field(default_factory=set)
 
     @property
     def calls(self) -> dict[str, int]:
         """Of all threads."""
-        return dict(self.outside(()))
+        return dict(self._outside(set()))
 
-    def outside(self, threads: Container[int]) -> Counter[str]:
-        """Of all threads but these."""
+    def of_c_code(self, caller: int) -> Counter[str]:
+        """Of thread `caller`, which called the C code, and of threads that are not Python's."""
+        return self._outside(self.python - {caller})
+
+    def _outside(self, threads: Container[int]) -> Counter[str]:
         found = Counter[str]()
         for (thread, name), calls in self.by_thread.items():
             if thread not in threads:
@@ -77,7 +82,7 @@ def count_calls(load: Callable[[], Any] = _load) -> Iterator[CallCount]:
     load: gives CUPTI's library, or None. `counted_by` is "" where CUPTI is not there or refuses.
     """
     library = load()
-    count = CallCount("")
+    count, adding = CallCount(""), threading.Lock()
     if library is None:
         yield count
         return
@@ -85,7 +90,11 @@ def count_calls(load: Callable[[], Any] = _load) -> Iterator[CallCount]:
     def on_call(_user: Any, _domain: int, _call: int, data: Any) -> None:
         if data.contents.site == _ENTER:
             name = _VARIANT.sub("", data.contents.function.decode())
-            count.by_thread[threading.get_native_id(), name] += 1  # called in the thread itself
+            thread = threading.get_native_id()  # called in the thread itself
+            with adding:
+                count.by_thread[thread, name] += 1
+            if any(one.ident == threading.get_ident() for one in threading.enumerate()):
+                count.python.add(thread)
 
     callback = Callback(on_call)  # a name of its own: CUPTI holds the address until unsubscribed
     subscriber = ctypes.c_void_p()

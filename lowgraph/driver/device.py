@@ -267,10 +267,11 @@ class HostDevice(Device):
         """Read the library's own counters."""
         count = CallCount("the host device's counters")
         self._control.tally(True)
-        before = self._control.tallied()  # not empty when counts are nested
+        before, _ = self._control.tallied()  # not empty when counts are nested
         try:
             yield count
-            count.by_thread = self._control.tallied() - before
+            made, count.python = self._control.tallied()
+            count.by_thread = made - before
         finally:
             self._control.tally(False)
 

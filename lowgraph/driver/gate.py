@@ -110,18 +110,21 @@ def _invoke(fn: Callable[..., Any], args: tuple[Any, ...], nbytes: int | None) -
     if unsafe:
         captures.in_flight[threading.get_ident()] = fn.__name__, args
     try:
-        if guard is not None:
-            guard(fn.__name__, args)
+        judge = guard  # looked at once, as below: another thread's window may end meanwhile
+        if judge is not None:
+            judge(fn.__name__, args)
         answer: tuple[Any, ...] = fn(*args)
     except _BINDING_ERRORS as error:
-        if observer is not None:
-            observer(fn.__name__, args, codes.OUTSIDE_TABLE)
+        told = observer
+        if told is not None:
+            told(fn.__name__, args, codes.OUTSIDE_TABLE)
         raise _binding_failure(fn.__name__, args, error, nbytes) from error
     finally:
         if unsafe:
             captures.in_flight.pop(threading.get_ident(), None)
-    if observer is not None:
-        observer(fn.__name__, args, int(answer[0]))
+    told = observer
+    if told is not None:
+        told(fn.__name__, args, int(answer[0]))
     if counters.active and not answer[0]:
         counters.note(fn.__name__)
     return answer

@@ -173,7 +173,10 @@ def _index(values: list[int] | None) -> Index | None:
 
 
 def kernel_seconds() -> float:
-    """Return the seconds that a launch may take, 0 for no limit; ConfigError for a wrong value."""
+    """Return the seconds of processor time that a launch may take, 0 for no limit.
+
+    Raises ConfigError for a wrong value.
+    """
     value = os.environ.get(_SECONDS, "")
     if not value:
         return _DEFAULT_SECONDS if enabled() else 0.0

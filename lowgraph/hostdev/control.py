@@ -56,13 +56,23 @@ def all_calls() -> dict[str, int]:
 
 def tally(on: bool) -> None:
     """Count calls by thread from now on, or no more. Pairs nest."""
-    _library().lowgraph_host_tally(int(on))
+    # It has an answer for Python's threads alone, and needs no GIL.
+    mark = ctypes.cast(ctypes.pythonapi.PyGILState_GetThisThreadState, ctypes.c_void_p)
+    _library().lowgraph_host_tally(int(on), mark)
 
 
-def tallied() -> Counter[tuple[int, str]]:
-    """Return the calls since the outermost `tally(True)`, by native thread id and name."""
-    lines = (line.split() for line in _text("lowgraph_host_tallied").splitlines())
-    return Counter({(int(thread), name): int(made) for thread, name, made in lines})
+def tallied() -> tuple[Counter[tuple[int, str]], set[int]]:
+    """Return the calls since the outermost `tally(True)`, by native thread id and name.
+
+    And those of the threads that were Python's when they called.
+    """
+    calls, python = Counter[tuple[int, str]](), set[int]()
+    for line in _text("lowgraph_host_tallied").splitlines():
+        thread, mark, name, made = line.split()
+        calls[int(thread), name] = int(made)
+        if mark == "1":
+            python.add(int(thread))
+    return calls, python
 
 
 def reset_calls() -> None:
@@ -167,7 +177,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "lowgraph_host_calls": (u64, [text]),
         "lowgraph_host_call_names": (size_t, [text, size_t]),
         "lowgraph_host_reset_calls": (None, []),
-        "lowgraph_host_tally": (None, [integer]),
+        "lowgraph_host_tally": (None, [integer, ctypes.c_void_p]),
         "lowgraph_host_tallied": (size_t, [text, size_t]),
         "lowgraph_host_fail": (None, [text, u64, integer]),
         "lowgraph_host_set_memory": (None, [u64]),

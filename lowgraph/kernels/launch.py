@@ -63,8 +63,9 @@ class Kernel:
             if not self._is_configured(stream, grid, block, shared):
                 self._configure(stream, grid, block, shared)
             self.pack.store(values)
-            if observer is not None:
-                observer(self, dict(zip(self.pack.names, values, strict=True)), self._config)
+            told = observer  # looked at once: another thread's window may end meanwhile
+            if told is not None:
+                told(self, dict(zip(self.pack.names, values, strict=True)), self._config)
             launch(self._config, self._function, self.pack.address)
 
     def allow_shared(self, nbytes: int) -> None:

@@ -40,7 +40,19 @@ def test_blocks_nest_and_come_back() -> None:
         assert _seen("a", "b") == [False, True]
     assert _seen("a", "b") == [True, True]
     assert (outer, inner) == ({"a", "b", "c"}, {"a", "b", "c"})
-    assert stages._asked == () and stages._off == frozenset()
+    assert stages._without == () and stages._off == frozenset()
+
+
+def test_blocks_of_two_threads_end_in_any_order() -> None:
+    """What one turned off is on again with its own end, and with no other."""
+    first, second = without("a"), without("b", "a")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert _seen("a", "b") == [False, False]
+    second.__exit__(None, None, None)
+    assert _seen("a", "b") == [True, True]
+    assert stages._without == () and stages._off == frozenset()
 
 
 def test_an_arm_is_off_in_every_thread() -> None:

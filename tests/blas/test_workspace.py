@@ -257,10 +257,12 @@ def test_two_threads_that_replay_two_borrowers_never_overlap(bench: Bench) -> No
     forked = Forked(bench, repeats)
     done = [0, 0]
     refused: list[WorkspaceInUse] = []
+    # The host device is so slow that they meet, but on a busy machine one may run before the other.
+    must_meet, end = bench.rig.device.spec == "host", time.monotonic() + 60
 
     def drive(number: int) -> None:
         bench.rig.device.make_current()
-        while done[number] < wanted:
+        while done[number] < wanted or (must_meet and not refused and time.monotonic() < end):
             try:
                 forked.steps[number].replay()
                 done[number] += 1
@@ -276,7 +278,7 @@ def test_two_threads_that_replay_two_borrowers_never_overlap(bench: Bench) -> No
         thread.join()
     for stream in forked.streams:
         driver.stream.synchronize(stream)
-    if bench.rig.device.spec == "host":  # so slow that they must have met
+    if must_meet:
         assert {tuple(sorted(busy.graphs)) for busy in refused} == {("replay 0", "replay 1")}
     for number, out in enumerate(forked.outs):
         alone = bench.pool.take(f"alone{number}", (M, N))

@@ -143,6 +143,31 @@ def test_a_thread_beside_it_is_not_blamed_on_it(two: Two, through: str) -> None:
     driver.stream.destroy(other)
 
 
+def test_a_thread_that_begins_and_ends_beside_it_is_not_blamed_on_it(two: Two) -> None:
+    """Neither a look before the call nor one after it finds that thread."""
+    other, ended = driver.stream.create(), []
+    raw = ctypes.CDLL("libcuda.so.1").cuStreamSynchronize
+    raw.argtypes = [ctypes.c_uint64]
+
+    def wait() -> None:
+        two.rig.device.make_current()
+        ended.append(raw(other))
+
+    def company() -> None:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join()
+
+    call = ctypes.CFUNCTYPE(None)(company)
+    pointer = ctypes.c_void_p.in_dll(two.library, "meanwhile")
+    pointer.value = ctypes.cast(call, ctypes.c_void_p).value
+    step = two.step("in_company")
+    for _ in range(2):
+        step()
+    assert step.report().replays == 1 and ended == [0, 0], two.said
+    driver.stream.destroy(other)
+
+
 @pytest.mark.parametrize("name", ["threaded", "threaded_waits"])
 def test_its_own_threads_are_its_own(two: Two, name: str) -> None:
     """A thread that it started sends or waits: no thread of Python's, so that its calls count."""

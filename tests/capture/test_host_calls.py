@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Callable
 
@@ -77,7 +78,9 @@ def test_the_function_is_let_go_after_close_and_idle(micro: Micro) -> None:
     micro.steps[0]()
     closing = threading.Thread(target=micro.steps[0].close)
     closing.start()
-    closing.join(0.2)
+    while micro.steps[0].phase is not Phase.CLOSED:  # else it may not have begun
+        time.sleep(0.001)
+    closing.join(0.1)
     assert closing.is_alive() and alive() is not None and calls == [0]
     hold.set()
     closing.join(30)

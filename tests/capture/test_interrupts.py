@@ -11,6 +11,7 @@ import pytest
 from lowgraph.capture import Phase
 from lowgraph.capture.interrupts import Shield, shielded
 from tests.capture.micro import SOURCE, Micro
+from tests.support.interleave import between_instructions
 from tests.support.process import output_of
 
 
@@ -39,6 +40,27 @@ def test_up_and_down_are_idempotent_and_quiet_without_an_interrupt() -> None:
         shield.down()
         shield.down()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_at_any_moment_of_the_lowering_is_raised_and_the_shield_rises_again() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    for at in between_instructions(Shield.down, interrupt):
+        shield, raised, held = Shield(), False, False
+        shield.up()
+        try:
+            with at:
+                shield.down()
+        except KeyboardInterrupt:
+            raised = True
+        assert raised is at.came
+        shield.up()
+        try:
+            interrupt()
+            held = True
+            shield.down()
+        except KeyboardInterrupt:
+            shield.down()
+        assert held and signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_second_interrupt_passes_at_once() -> None:

@@ -23,6 +23,7 @@ from lowgraph.memory import PersistentPool
 from tests.capture.micro import SOURCE, Micro
 from tests.capture.test_refusals import assert_sound
 from tests.capture.worker import Act, Worker
+from tests.support.interleave import lock_asked_for
 
 MODES = ("thread_local", "global", "relaxed")
 
@@ -60,6 +61,21 @@ def beside(micro: Micro, act: Act, mode: str = "thread_local") -> Any:
     window_with(micro, lambda: answers.append(Worker(micro, act).result()), mode).discard()
     assert_sound(micro)
     return answers[0]
+
+
+def waits_for_the_window(micro: Micro, act: Act, mode: str = "thread_local") -> Any:
+    """What comes of an act in another thread that has to wait for the end of the window."""
+    workers: list[Worker] = []
+
+    def body() -> None:
+        workers.append(Worker(micro, act))
+        assert asked.wait(30), "it waits for nobody"
+        time.sleep(0.02)
+        assert workers[0].finished_at == 0.0, "it does not wait for the window"
+
+    with lock_asked_for() as asked:
+        window_with(micro, body, mode).discard()
+    return workers[0].result()
 
 
 def bare_breaks(micro: Micro, act: Act, mode: str) -> CaptureFailed:
@@ -121,29 +137,15 @@ def test_a_wait_for_the_capture_breaks_it_bare_and_waits_with_us(
     micro: Micro, name: str, mode: str, done_event: int
 ) -> None:
     bare_breaks(micro, lambda: BARE[name](micro, done_event), mode)
-    workers: list[Worker] = []
-
-    def body() -> None:
-        workers.append(Worker(micro, lambda: WAITS[name](micro, done_event)))
-        time.sleep(0.02)
-        assert workers[0].finished_at == 0.0, "it waits for the window"
-
-    window_with(micro, body, mode).discard()
-    assert not isinstance(workers[0].result(), BaseException)
+    answer = waits_for_the_window(micro, lambda: WAITS[name](micro, done_event), mode)
+    assert not isinstance(answer, BaseException)
     assert_sound(micro)
 
 
 def test_a_poll_beside_a_global_capture_waits_too(micro: Micro, done_event: int) -> None:
     assert bare_breaks(micro, lambda: BARE["cuEventQuery"](micro, done_event), "global")
-    workers: list[Worker] = []
-
-    def body() -> None:
-        workers.append(Worker(micro, lambda: driver.event.is_done(done_event)))
-        time.sleep(0.02)
-        assert workers[0].finished_at == 0.0
-
-    window_with(micro, body, "global").discard()
-    assert workers[0].result() is True
+    poll = lambda: driver.event.is_done(done_event)  # noqa: E731
+    assert waits_for_the_window(micro, poll, "global") is True
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -177,23 +179,13 @@ def test_the_relaxed_mode_ends_with_its_block(micro: Micro) -> None:
 @pytest.mark.parametrize("act", ["free", "pool", "exec", "module"])
 def test_frees_and_destroys_wait_for_the_windows_end(micro: Micro, act: str) -> None:
     address = driver.memory.alloc(64)
-    ran: list[str] = []
     calls: dict[str, Act] = {
         "free": lambda: driver.memory.free(address),
         "pool": lambda: micro.pool.take("late", 1 << 16),
         "exec": lambda: driver.graph.exec_destroy(0),  # refused by the driver, after the wait
         "module": lambda: driver.module.unload(0),
     }
-    workers: list[Worker] = []
-
-    def body() -> None:
-        workers.append(Worker(micro, lambda: (calls[act](), ran.append(act))))
-        time.sleep(0.02)
-        assert not ran and workers[0].finished_at == 0.0
-
-    window_with(micro, body).discard()
-    workers[0].result()
-    assert workers[0].finished_at > 0.0
+    waits_for_the_window(micro, calls[act])
     if act != "free":
         driver.memory.free(address)
 
@@ -296,6 +288,7 @@ def test_an_end_by_another_thread_past_the_library_is_told_as_such(micro: Micro)
 
 
 def test_a_graph_and_a_pool_collected_in_the_window_reach_no_driver(micro: Micro) -> None:
+    gc.collect()  # what tests before left would be found, and counted, here
     drain_dropped()
     window = window_with(micro, lambda: None)
     assert window.recording is not None

@@ -19,6 +19,7 @@ from lowgraph.memory import PersistentPool, download, open_window, upload
 from tests.capture.bodies import FOUR, THREE, Body, Parts, chain
 from tests.capture.micro import Micro
 from tests.capture.test_refusals import assert_sound
+from tests.support.interleave import lock_asked_for
 
 
 def test_the_priming_pass_counts_and_recording_runs_nothing(micro: Micro) -> None:
@@ -101,6 +102,7 @@ def drop_a_graph(micro: Micro) -> None:
 
 
 def test_what_others_dropped_is_counted(micro: Micro) -> None:
+    gc.collect()  # what tests before left would be counted here
     drain_dropped()
     drop_a_graph(micro)
     step = micro.step()
@@ -112,6 +114,7 @@ def test_what_others_dropped_is_counted(micro: Micro) -> None:
 def test_a_dropped_graph_that_cannot_be_destroyed_is_a_note_of_the_next_step(micro: Micro) -> None:
     from lowgraph.hostdev import control
 
+    gc.collect()  # what tests before left would come first
     drain_dropped()
     drop_a_graph(micro)
     control.fail("cuGraphExecDestroy", 1, 999)
@@ -311,10 +314,9 @@ def test_close_waits_for_a_window_of_another_thread(micro: Micro) -> None:
     step = micro.step(label="first")
     step()
     step()
-    started, closed = threading.Event(), threading.Event()
+    closed = threading.Event()
 
     def close() -> None:
-        started.set()
         step.close()
         closed.set()
 
@@ -322,9 +324,10 @@ def test_close_waits_for_a_window_of_another_thread(micro: Micro) -> None:
 
     def in_window(number: int) -> None:
         if open_window.mine() is not None:
-            thread.start()
-            started.wait()
-            assert not closed.wait(0.05)
+            with lock_asked_for() as asked:
+                thread.start()
+                assert asked.wait(30), "it waits for nobody"
+            assert not closed.wait(0.02)
 
     other = micro.step(label="second", mode="global")
     other()

@@ -18,11 +18,16 @@ def test_replays_leave_no_object_behind(micro: Micro) -> None:
     for _ in range(300):
         step()
     micro.rig.sync()
-    before = sys.getallocatedblocks()
-    for _ in range(1000):
-        step()
-    kept = sys.getallocatedblocks() - before
-    assert kept < 20, f"{kept} blocks more after 1000 replays"
+
+    def kept() -> int:
+        before = sys.getallocatedblocks()
+        for _ in range(1000):
+            step()
+        return sys.getallocatedblocks() - before
+
+    # Of all threads of the process, in which a test runner's may get a message: that is once.
+    least = min(kept() for _ in range(4))
+    assert least < 20, f"{least} blocks more after 1000 replays"
 
 
 def test_a_replay_takes_no_lock_of_ours(micro: Micro) -> None:
@@ -43,6 +48,28 @@ def test_a_replay_takes_no_lock_of_ours(micro: Micro) -> None:
         assert done.wait(10)
     thread.join()
     assert micro.state()[0] == 4
+
+
+def test_a_replay_in_another_thread_is_none_of_the_steps_first(micro: Micro) -> None:
+    """What the report says a replay launches is counted at the first one."""
+    other, step = micro.step(label="other"), micro.step()
+    for _ in range(3):
+        other()
+    step.prime()
+    step.capture()
+    graph = step.graph
+    assert graph is not None
+    launch = graph._run
+
+    def beside() -> None:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        launch()
+
+    graph._run = beside
+    step()
+    assert other.report().replays == 3 and step.report().launches_replay_step == 1
 
 
 def test_hooks_and_scopes_see_replays_that_begin_before_and_after_them(micro: Micro) -> None:

@@ -19,13 +19,13 @@ MODES = ("thread_local", "global", "relaxed")
 def test_threads_that_do_everything_beside_captures_break_none(micro: Micro) -> None:
     """One trains, by captures and replays; others allocate, copy, poll, load, query and free."""
     stop = threading.Event()
-    rounds: list[int] = []
+    rounds = [0, 0, 0]
     event = driver.event.create()
     driver.event.record(event, micro.stream)
 
     def hammer(seed: int) -> Act:
         def act() -> None:
-            chance, stream, turns = np.random.default_rng(seed), driver.stream.create(), 0
+            chance, stream = np.random.default_rng(seed), driver.stream.create()
             while not stop.is_set():
                 address = driver.memory.alloc(256)
                 driver.memory.memset_d8_async(address, 1, 256, stream)
@@ -39,9 +39,8 @@ def test_threads_that_do_everything_beside_captures_break_none(micro: Micro) -> 
                     driver.event.is_done(event)
                 driver.stream.synchronize(stream)
                 driver.memory.free(address)
-                turns += 1
+                rounds[seed] += 1
             driver.stream.destroy(stream)
-            rounds.append(turns)
 
         return act
 
@@ -49,7 +48,8 @@ def test_threads_that_do_everything_beside_captures_break_none(micro: Micro) -> 
     steps = 0
     end = time.monotonic() + 1.0
     try:
-        while time.monotonic() < end:
+        # On a busy machine a second may be too short for each of them to have its turn.
+        while time.monotonic() < end or (not all(rounds) and time.monotonic() < end + 30):
             with micro.step(mode=MODES[steps % 3]) as step:
                 for _ in range(3):
                     step()
@@ -58,7 +58,7 @@ def test_threads_that_do_everything_beside_captures_break_none(micro: Micro) -> 
     finally:
         stop.set()
         answers = [worker.result() for worker in workers]
-    assert answers == [None] * 3 and min(rounds) > 0 and steps >= 9
+    assert answers == [None] * 3 and all(rounds) and steps >= 3
     assert micro.state() == micro.expected(steps)
     driver.event.destroy(event)
     assert_sound(micro)

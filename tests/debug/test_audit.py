@@ -308,10 +308,10 @@ def test_a_graph_of_a_thousand_nodes_is_checked_in_time(parts: Parts) -> None:
 
 
 def _ms(work: object) -> float:
-    begin = time.perf_counter()
+    begin = time.thread_time()  # other processes of the machine are no matter
     assert callable(work)
     work()
-    return 1000 * (time.perf_counter() - begin)
+    return 1000 * (time.thread_time() - begin)
 
 
 def test_the_command_audits_a_file(

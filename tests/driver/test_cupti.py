@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
 import pytest
@@ -49,6 +50,17 @@ def test_each_call_counts_once_under_its_plain_name() -> None:
     assert count.calls == {"cuGraphLaunch": 2, "cuMemAlloc": 1}
     assert library.domains == [1]  # the driver API
     assert library.unsubscribed == 1
+
+
+def test_calls_of_pythons_threads_are_told_apart_though_they_have_ended() -> None:
+    library, here = FakeCupti(), threading.get_native_id()
+    with cupti.count_calls(lambda: library) as count:
+        thread = threading.Thread(target=library.call, args=(b"cuCtxSynchronize",))
+        thread.start()
+        thread.join()
+        library.call(b"cuLaunchKernel")
+    assert count.calls == {"cuCtxSynchronize": 1, "cuLaunchKernel": 1}
+    assert count.of_c_code(here) == {"cuLaunchKernel": 1}
 
 
 @pytest.mark.parametrize(

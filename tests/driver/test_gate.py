@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,8 @@ from cuda.bindings import driver
 from cuda.pathfinder import DynamicLibNotFoundError
 
 from lowgraph import counters, errors
-from lowgraph.driver import codes, gate, launch, poison
+from lowgraph.driver import captures, codes, gate, launch, poison
+from tests.support.interleave import between_instructions, in_passing
 
 CUresult = driver.CUresult
 
@@ -207,3 +209,62 @@ def test_counters_count_in_every_open_scope_and_only_successes() -> None:
     gate.call(good)
     assert (outer.launches, inner.launches, outer.syncs, inner.syncs) == (2, 1, 1, 0)
     assert outer.by_name == {"cuLaunchKernelEx": 2, "cuStreamSynchronize": 1}
+
+
+@pytest.mark.parametrize("code", [0, None])
+def test_a_hook_may_be_taken_away_by_another_thread_at_any_moment(code: int | None) -> None:
+    """As its window's end does: the call is made with the hook or without, and goes on."""
+    made: list[str] = []
+
+    def take_away() -> None:
+        gate.guard = gate.observer = None
+
+    answer: Any = RuntimeError("no such function") if code is None else (CUresult(code),)
+    for at in between_instructions(gate._invoke, take_away):
+        gate.guard = lambda name, args: made.append("guard")
+        gate.observer = lambda name, args, code: made.append("observer")
+        with at:
+            if code is None:
+                with pytest.raises(errors.DriverError, match="no such function"):
+                    gate.attempt(answering("cuAny", answer))
+            else:
+                gate.attempt(answering("cuAny", answer))
+    assert {"guard", "observer"} == set(made)
+
+
+def test_a_refusal_is_told_though_its_pass_ends_meanwhile() -> None:
+    told: list[errors.CaptureRefused] = []
+
+    class Recorder:
+        def refuse(self, error: errors.CaptureRefused) -> None:
+            told.append(error)
+
+    for at in between_instructions(captures.refused, lambda: captures.set_recorder(None)):
+        captures.set_recorder(Recorder())  # type: ignore[arg-type]
+        refusal = errors.CaptureRefused("no")
+        with at:
+            assert captures.refused(refusal) is refusal
+    captures.set_recorder(None)
+    assert told
+
+
+def test_calls_of_two_threads_at_once_are_all_counted() -> None:
+    threads: list[threading.Thread] = []
+    act = in_passing(lambda: counters.note("cuLaunchKernelEx"), threads)
+    for at in between_instructions(counters.note, act):
+        with counters.scope() as counts:
+            with at:
+                counters.note("cuLaunchKernelEx")
+            for thread in threads:
+                thread.join()
+        assert counts.launches == counts.by_name["cuLaunchKernelEx"] == 1 + at.came
+
+
+def test_a_scope_may_be_of_one_thread_alone() -> None:
+    good = answering("cuGraphLaunch", (CUresult.CUDA_SUCCESS,))
+    with counters.scope() as everybody, counters.scope(own=True) as mine:
+        gate.call(good)
+        thread = threading.Thread(target=gate.call, args=(good,))
+        thread.start()
+        thread.join()
+    assert (everybody.graph_launches, mine.graph_launches) == (2, 1)

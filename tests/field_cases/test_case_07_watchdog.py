@@ -25,6 +25,7 @@ from tests.field_cases.bare import (
     foreign,
 )
 from tests.field_cases.remedy import refusal_of
+from tests.support.interleave import lock_asked_for
 
 FILE = Path(__file__).name
 
@@ -93,8 +94,10 @@ def test_a_context_synchronize_of_a_thread_waits_for_the_window(micro: Micro) ->
     def begin(number: int) -> None:
         if open_window.mine() is not None:
             threads.append(threading.Thread(target=synchronize, name="watchdog"))
-            threads[0].start()
-            threads[0].join(0.05)
+            with lock_asked_for() as asked:
+                threads[0].start()
+                assert asked.wait(30), "it waits for nobody"
+            threads[0].join(0.02)
             assert threads[0].is_alive() and answers == []
 
     micro.extra = begin

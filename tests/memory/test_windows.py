@@ -11,6 +11,7 @@ import pytest
 from lowgraph.errors import CaptureAllocationError, PoolError
 from lowgraph.memory import PersistentPool, Primed
 from tests.memory.fakes import make_pool
+from tests.support.interleave import lock_asked_for
 
 KIB = 256  # elements of float32
 
@@ -201,12 +202,14 @@ def test_another_thread_waits_for_the_windows_end_and_is_no_part_of_it() -> None
     pool.begin_window("step", primed)
     taken: list[int] = []
     other = threading.Thread(target=lambda: taken.append(pool.take("other", KIB).address))
-    other.start()
-    other.join(0.05)
+    with lock_asked_for() as asked:
+        other.start()
+        assert asked.wait(30), "it waits for nobody"
+    other.join(0.02)
     assert other.is_alive() and not taken
     mine = pool.take("first", KIB)
     pool.end_window(object())
-    other.join(5)
+    other.join(30)
     assert taken and taken[0] != mine.address
 
 

@@ -313,12 +313,16 @@ return (async () => ({
 
 
 def test_five_thousand_nodes_are_quick(browser: Browser, page: Pages) -> None:
-    browser.open(page("large"))
-    browser.until("it is drawn", lambda: browser.all(".node"))
-    assert len(browser.all(".node")) < 100, "only what is in sight is in the page"
-    figures = browser.run(MEASURED)
+    runs: list[dict[str, float]] = []
+    for _ in range(3):
+        browser.open(page("large"))
+        browser.until("it is drawn", lambda: browser.all(".node"))
+        assert len(browser.all(".node")) < 100, "only what is in sight is in the page"
+        runs.append(browser.run(MEASURED))
+    # The least of three, as another process may have the core; ten times what a machine takes that
+    # does nothing else.
+    figures = {name: min(run[name] for run in runs) for name in runs[0]}
     print({name: round(ms, 1) for name, ms in figures.items()})
-    # Ten times what a machine takes that does nothing else.
     assert figures.pop("load") < 5000
     assert max(figures.values()) < 1000, figures
     assert browser.text("#inspector .sub") == "node 4998"

@@ -26,8 +26,8 @@ struct Job {
     std::atomic<bool> faulted{false};
     std::atomic<bool> printed{false};
     std::atomic<uint64_t> switches{0};
-    double seconds = 0, deadline = 0;   // its time limit, and when that is over; 0: none
-    std::atomic<bool> overdue{false};   // it is
+    double seconds = 0;                 // its limit of processor time; 0: none
+    std::atomic<bool> overdue{false};   // that is over
     Fault fault{};  // written once, by whoever set `faulted`
 };
 

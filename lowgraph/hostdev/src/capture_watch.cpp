@@ -1,7 +1,11 @@
 // Events of captures on their way to the watcher.
 #include "capture_watch.h"
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "capture_state.h"
@@ -19,16 +23,79 @@ struct Told {
     CUresult code;
     bool own;
     const Counter* call;
+    std::thread::id teller;
 };
 
 struct Watcher {
     lowgraph_capture_listener listener = nullptr;
-    std::vector<Told> events;
+    std::vector<Told> events;  // of calls that have not ended
+    uint64_t turns = 0;        // given to calls that tell
 };
 
 Watcher& watcher() {
     static auto* const instance = new Watcher;
     return *instance;
+}
+
+// Who tells, in the order in which it happened: the end of a capture must not be told before what
+// another thread did to it.
+struct Turns {
+    std::mutex lock;
+    std::condition_variable next;
+    uint64_t over = 0;
+};
+
+Turns& turns() {
+    static auto* const instance = new Turns;
+    return *instance;
+}
+
+class Turn {
+public:
+    // Not for ever: a caller that holds what the listener before it needs would wait for itself.
+    explicit Turn(uint64_t number) : number_(number) {
+        std::unique_lock<std::mutex> hold(turns().lock);
+        turns().next.wait_for(hold, std::chrono::seconds(5), [&] { return turns().over >= number_; });
+    }
+    ~Turn() {
+        {
+            const std::lock_guard<std::mutex> hold(turns().lock);
+            turns().over = std::max(turns().over, number_ + 1);
+        }
+        turns().next.notify_all();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+private:
+    const uint64_t number_;
+};
+
+void tell(lowgraph_capture_listener listener, const std::vector<Told>& events) {
+    for (const Told& told : events) {
+        const lowgraph_capture_event event{told.kind,
+                                           told.call != nullptr ? told.call->name.c_str() : "",
+                                           told.what.c_str(),
+                                           told.capture,
+                                           told.stream,
+                                           static_cast<int>(told.code),
+                                           told.own ? 1 : 0};
+        listener(&event);
+    }
+}
+
+// The events of the calling thread's call, taken out: one that waits lets go of big_lock before it
+// tells, and they are told by nobody else.
+std::vector<Told> take_own() {
+    const auto is_other = [self = std::this_thread::get_id()](const Told& told) {
+        return told.teller != self;
+    };
+    std::vector<Told>& all = watcher().events;
+    const auto own = std::stable_partition(all.begin(), all.end(), is_other);
+    std::vector<Told> taken(std::make_move_iterator(own), std::make_move_iterator(all.end()));
+    all.erase(own, all.end());
+    telling::waiting = !all.empty();
+    return taken;
 }
 
 uint64_t handle_of_stream(const Stream* stream) {
@@ -40,13 +107,13 @@ uint64_t handle_of_stream(const Stream* stream) {
 
 void add(const char* kind, const Capture& capture, const Stream* stream, CUresult code,
          std::string what = "") {
-    const bool own = capture.owner == std::this_thread::get_id();
-    if (!watcher().events.empty()) {  // a call may look at the rules twice; it is told once
-        const Told& last = watcher().events.back();
-        if (last.kind == kind && last.capture == capture.id && last.code == code) return;
+    const std::thread::id self = std::this_thread::get_id();
+    for (const Told& told : watcher().events) {  // a call may look at the rules twice; it is told once
+        const bool again = told.kind == kind && told.capture == capture.id && told.code == code;
+        if (again && told.teller == self) return;
     }
-    watcher().events.push_back({kind, std::move(what), capture.id, handle_of_stream(stream), code, own,
-                                telling::calling});
+    watcher().events.push_back({kind, std::move(what), capture.id, handle_of_stream(stream), code,
+                                capture.owner == self, telling::calling, self});
     telling::waiting = true;
 }
 
@@ -108,21 +175,21 @@ void tell_let_through(const Capture& capture) {
 }
 
 void tell_watcher(std::unique_lock<std::mutex>& big) {
-    const std::vector<Told> events = std::exchange(watcher().events, {});
+    static thread_local bool tells = false;
+    const std::vector<Told> events = take_own();
     const lowgraph_capture_listener listener = watcher().listener;
-    telling::waiting = false;
-    big.unlock();
-    if (listener == nullptr) return;
-    for (const Told& told : events) {
-        const lowgraph_capture_event event{told.kind,
-                                           told.call != nullptr ? told.call->name.c_str() : "",
-                                           told.what.c_str(),
-                                           told.capture,
-                                           told.stream,
-                                           static_cast<int>(told.code),
-                                           told.own ? 1 : 0};
-        listener(&event);
+    if (events.empty() || listener == nullptr) return;
+    if (tells) {  // a call of the listener's own: it is this thread's turn
+        big.unlock();
+        tell(listener, events);
+        return;
     }
+    const uint64_t number = watcher().turns++;
+    big.unlock();
+    const Turn turn(number);
+    tells = true;
+    tell(listener, events);
+    tells = false;
 }
 
 }  // namespace lowgraph

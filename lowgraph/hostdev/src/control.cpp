@@ -41,7 +41,7 @@ size_t lowgraph_host_fault(char* out, size_t size) {
 
 void lowgraph_host_finish() {
     Lock lock(big_lock);
-    finish_all(lock);
+    finish_issued(lock);
 }
 
 void lowgraph_host_set_kernel_seconds(double seconds) { set_kernel_seconds(seconds); }

@@ -26,9 +26,11 @@ void lowgraph_host_watch_captures(lowgraph_capture_listener listener);
 uint64_t lowgraph_host_calls(const char* name);
 size_t lowgraph_host_call_names(char* out, size_t size);
 void lowgraph_host_reset_calls();
-// Counts calls by thread from now on, or no more; nests. `tallied`: "THREAD NAME CALLS" a line, the
-// thread as gettid gives it; returns the bytes needed with the NUL.
-void lowgraph_host_tally(int on);
+// Counts calls by thread from now on, or no more; nests. mark: asked in the thread of each call, with
+// a lock held: threads for which it answers not null are marked. `tallied`: "THREAD MARK NAME CALLS"
+// a line, the thread as gettid gives it, the mark 1 or 0; returns the bytes needed with the NUL.
+typedef void* (*lowgraph_thread_mark)();
+void lowgraph_host_tally(int on, lowgraph_thread_mark mark);
 size_t lowgraph_host_tallied(char* out, size_t size);
 // The nth call of `name` from now on (1: the next) returns `code` and does nothing; 0 takes it
 // back.
@@ -48,7 +50,7 @@ void lowgraph_host_finish();  // waits for all work in flight
 uint64_t lowgraph_host_launches_checked();
 // The host itself writes device memory, past the driver.
 void lowgraph_host_mark_written(uint64_t ptr, uint64_t bytes);
-// Seconds that a launch may take from now on; 0: no limit.
+// Seconds of processor time that a launch may take from now on, on each thread; 0: no limit.
 void lowgraph_host_set_kernel_seconds(double seconds);
 // State of [ptr, ptr + bytes) after the work issued so far: 0 gone, 1 free, 2 live. Returns a
 // CUresult.

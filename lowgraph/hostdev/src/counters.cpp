@@ -28,10 +28,15 @@ Table& table() {
 }
 
 // Calls by thread, kept only while somebody wants them: a launch should not pay for it.
+struct Made {
+    uint64_t calls = 0;
+    bool marked = false;
+};
 struct Tally {
     std::mutex lock;
     int wanted = 0;  // nested
-    std::map<std::pair<long, const Counter*>, uint64_t> calls;
+    lowgraph_thread_mark mark = nullptr;
+    std::map<std::pair<long, const Counter*>, Made> made;
 };
 std::atomic<bool> tallying{false};
 
@@ -42,7 +47,10 @@ Tally& tally() {  // leaked as the table is
 
 void note_thread(const Counter& counter) {
     const std::lock_guard<std::mutex> hold(tally().lock);
-    ++tally().calls[{syscall(SYS_gettid), &counter}];
+    Made& made = tally().made[{syscall(SYS_gettid), &counter}];
+    ++made.calls;
+    // Asked now: the thread may have ended when somebody wants to know.
+    made.marked = tally().mark != nullptr && tally().mark() != nullptr;
 }
 
 size_t copy_text(const std::string& text, char* out, size_t size) {
@@ -102,21 +110,22 @@ size_t lowgraph_host_call_names(char* out, size_t size) {
     return copy_text(text, out, size);
 }
 
-void lowgraph_host_tally(int on) {
+void lowgraph_host_tally(int on, lowgraph_thread_mark mark) {
     const std::lock_guard<std::mutex> hold(tally().lock);
     tally().wanted += on ? 1 : -1;
+    if (on) tally().mark = mark;
     tallying = tally().wanted != 0;
-    if (!tallying) tally().calls.clear();
+    if (!tallying) tally().made.clear();
 }
 
-// "THREAD NAME CALLS" a line, of the calls since the outermost tally began.
+// "THREAD MARK NAME CALLS" a line, of the calls since the outermost tally began.
 size_t lowgraph_host_tallied(char* out, size_t size) {
     std::string text;
     {
         const std::lock_guard<std::mutex> hold(tally().lock);
-        for (const auto& [made, calls] : tally().calls)
-            text += std::to_string(made.first) + ' ' + made.second->name + ' ' +
-                    std::to_string(calls) + '\n';
+        for (const auto& [whose, made] : tally().made)
+            text += std::to_string(whose.first) + (made.marked ? " 1 " : " 0 ") +
+                    whose.second->name + ' ' + std::to_string(made.calls) + '\n';
     }
     return copy_text(text, out, size);
 }

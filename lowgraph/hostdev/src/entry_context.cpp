@@ -34,7 +34,7 @@ const Context* context_or_current(CUcontext handle) {
 CUresult synchronize(Entry& entry) {
     const CUresult refused = guard_context_sync();
     if (refused != CUDA_SUCCESS) return refused;
-    finish_all(entry.lock());
+    finish_issued(entry.lock());
     check_memory();
     return context_error();
 }

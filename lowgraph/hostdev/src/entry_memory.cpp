@@ -47,7 +47,7 @@ bool is_start(uint64_t address, RegionKind kind) {
 
 // Work in flight may use the memory: wait for it, look at the canaries while they are there, free.
 CUresult free_when_idle(Entry& entry, uint64_t address) {
-    finish_all(entry.lock());
+    finish_issued(entry.lock());
     check_memory();
     const CUresult code = release(address);
     return context_error() != CUDA_SUCCESS ? context_error() : code;
@@ -146,6 +146,6 @@ LOWGRAPH_API CUresult cuMemHostUnregister(void* pointer) {
     LOWGRAPH_ENTRY(handle);
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    finish_all(entry.lock());
+    finish_issued(entry.lock());
     return unregister_host(number(pointer));
 }

@@ -153,6 +153,15 @@ void drop_finished_orphans() {
     std::erase_if(queue().orphans, [](const Orphan& orphan) { return is_done(orphan.last); });
 }
 
+// Whoever waits for these waits for all that was issued.
+std::vector<Ticket> newest() {
+    std::vector<Ticket> last{queue().barrier};
+    for (const Stream* stream : live_streams()) last.push_back(stream->last);
+    drop_finished_orphans();
+    for (const Orphan& orphan : queue().orphans) last.push_back(orphan.last);
+    return last;
+}
+
 // The legacy stream's implicit order: its work waits for all blocking streams, theirs waits for it.
 void wait_for_implicit_order(const Ticket& op, const Stream& stream) {
     if (stream.is_legacy) {
@@ -191,9 +200,7 @@ Ticket enqueue_op(Stream& stream, const Ticket& op, const Ticket& also) {
 Ticket enqueue_barrier(std::function<CUresult()> action) {
     auto op = std::make_shared<Op>();
     op->action = std::move(action);
-    for (const Stream* stream : live_streams()) wait_for(op, stream->last);
-    drop_finished_orphans();
-    for (const Orphan& orphan : queue().orphans) wait_for(op, orphan.last);
+    for (const Ticket& last : newest()) wait_for(op, last);
     add(op);
     queue().barrier = op;
     return op;
@@ -228,6 +235,12 @@ bool host_asks(const Ticket& ticket) {
 void finish(const Ticket& ticket, Lock& lock) {
     await(ticket, lock);
     host_asks(ticket);
+}
+
+void finish_issued(Lock& lock) {
+    const Before issued = checking() ? race_issued() : Before{};
+    for (const Ticket& ticket : newest()) await(ticket, lock);
+    if (checking()) all_done() ? race_host_saw_all() : race_host_saw(issued);
 }
 
 void finish_all(Lock& lock) {

@@ -42,6 +42,10 @@ bool host_asks(const Ticket& ticket);  // the same, for a caller that will rely 
 bool all_done();
 // Wait; big_lock is let go meanwhile.
 void finish(const Ticket& ticket, Lock& lock);
+// ... for all that was issued before. Not for what other threads go on issuing: a moment without any
+// work may never come.
+void finish_issued(Lock& lock);
+// ... until nothing is in flight.
 void finish_all(Lock& lock);
 
 // Looks at every canary; damage becomes the sticky error. For synchronizing calls, when idle.

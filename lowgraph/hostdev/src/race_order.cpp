@@ -86,6 +86,13 @@ void race_host_saw(const Stamp& done) {
     works().retire(before_all_to_come());
 }
 
+void race_host_saw(const Before& done) {
+    join(orders().host, done);
+    works().retire(before_all_to_come());
+}
+
+Before race_issued() { return orders().issued; }
+
 void race_host_saw_all() {
     orders().host = orders().issued;
     orders().left.clear();

@@ -40,7 +40,10 @@ void race_leave(const Stamp& last);
 void race_follow_left(const Stamp& later);
 // The host knows that this work is done, or that all is.
 void race_host_saw(const Stamp& done);
+void race_host_saw(const Before& done);
 void race_host_saw_all();
+// Of each stream the number of its last work.
+Before race_issued();
 // A host function runs: whoever it tells may rely on what was before it.
 void race_host_called();
 

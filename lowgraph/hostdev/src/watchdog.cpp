@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -22,6 +23,8 @@ constexpr auto between_looks = std::chrono::milliseconds(10);
 struct Runner {
     pthread_t thread;
     Job* job;
+    clockid_t clock;  // the thread's processor time
+    double begin;     // on that clock
 };
 
 struct Watch {
@@ -38,19 +41,22 @@ Watch& watch() {
     return *instance;
 }
 
-double now() {
-    const auto since_start = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration<double>(since_start).count();
+// Processor time: a launch whose process waits, for a core on a busy machine or for being continued,
+// is not one that never ends.
+double seconds_on(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 // A thread that is not in the kernel's own code just now (in a math function, in a hook) is nudged
 // again at the next look.
 void look(Watch& all) {
-    const double time = now();
     bool stopped_any = false;
+    for (const Runner& entry : all.entries)
+        if (seconds_on(entry.clock) - entry.begin >= entry.job->seconds) entry.job->overdue = true;
     for (const Runner& entry : all.entries) {
-        if (entry.job->deadline == 0 || time < entry.job->deadline) continue;
-        entry.job->overdue.store(true);
+        if (!is_overdue(*entry.job)) continue;  // of all that run the launch
         stopped_any = true;
         pthread_kill(entry.thread, stop_signal);
     }
@@ -84,15 +90,16 @@ void set_kernel_seconds(double seconds) { watch().seconds.store(seconds); }
 
 void start_clock(Job& job) {
     job.seconds = watch().seconds.load(std::memory_order_relaxed);
-    job.deadline = job.seconds > 0 ? now() + job.seconds : 0;
 }
 
 OnTheClock::OnTheClock(Job& job) {
-    if (job.deadline == 0) return;
+    if (job.seconds <= 0) return;
+    clockid_t clock{};
+    pthread_getcpuclockid(pthread_self(), &clock);  // cannot fail for a thread that lives
     Watch& all = watch();
     const std::lock_guard<std::mutex> hold(all.lock);
     start(all);
-    all.entries.push_back({pthread_self(), &job});
+    all.entries.push_back({pthread_self(), &job, clock, seconds_on(clock)});
     listed_ = true;
     all.any.notify_one();
 }

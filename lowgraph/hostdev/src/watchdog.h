@@ -4,10 +4,10 @@
 
 namespace lowgraph {
 
-// Seconds that a launch may take from now on; 0: as long as it wants.
+// Seconds of processor time that each thread of a launch may take from now on; 0: as long as it wants.
 void set_kernel_seconds(double seconds);
 
-// A launch, from its begin to its end.
+// A launch begins: it gets its limit.
 void start_clock(Job& job);
 
 // While it lives the calling OS thread runs blocks of the job and may be stopped.

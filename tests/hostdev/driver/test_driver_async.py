@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,15 +88,20 @@ def test_an_event_never_recorded_is_done(kit: Kit) -> None:
     assert code_of(cu.cuStreamWaitEvent(stream, event, 0)) == SUCCESS
 
 
+def stays_behind(stream: int, held: bool) -> None:
+    """Its work is held back by that of another stream, or comes to its end beside that."""
+    end = time.monotonic() + (0.02 if held else 30)
+    while code_of(cu.cuStreamQuery(stream)) == NOT_READY and time.monotonic() < end:
+        time.sleep(0.001)
+    assert code_of(cu.cuStreamQuery(stream)) == (NOT_READY if held else SUCCESS)
+
+
 @pytest.mark.parametrize("other", [BLOCKING, 1])
 def test_the_legacy_stream_waits_for_blocking_streams_only(kit: Kit, other: int) -> None:
     stream, x, y = kit.stream(other), kit.put([7.0]), kit.put([0.0])
     with kit.held(stream):
         kit.scale(y, x, 1.0, 1, LEGACY)
-        waits = code_of(cu.cuStreamQuery(LEGACY)) == NOT_READY
-        time.sleep(0.02)
-        assert (code_of(cu.cuStreamQuery(LEGACY)) == NOT_READY) == (other == BLOCKING)
-        assert waits or other != BLOCKING
+        stays_behind(LEGACY, other == BLOCKING)
     must(cu.cuStreamSynchronize(LEGACY))
     assert kit.get(y, 1) == [7.0]
 
@@ -104,18 +111,20 @@ def test_blocking_streams_only_wait_for_the_legacy_stream(kit: Kit, other: int) 
     stream, x, y = kit.stream(other), kit.put([7.0]), kit.put([0.0])
     with kit.held(LEGACY):
         kit.scale(y, x, 1.0, 1, stream)
-        time.sleep(0.02)
-        assert (code_of(cu.cuStreamQuery(stream)) == NOT_READY) == (other == BLOCKING)
+        stays_behind(stream, other == BLOCKING)
 
 
 def test_elapsed_time_is_that_of_the_work_between(kit: Kit) -> None:
-    stream, start, end = kit.stream(), kit.event(), kit.event()
+    stream, start, end, done = kit.stream(), kit.event(), kit.event(), threading.Event()
+    begin = time.monotonic()
     must(cu.cuEventRecord(start, stream))
-    kit.call_host(stream, lambda: time.sleep(0.05))
+    kit.call_host(stream, lambda: (time.sleep(0.05), done.wait()))
     must(cu.cuEventRecord(end, stream))
     assert code_of(cu.cuEventElapsedTime(start, end)) == NOT_READY
+    done.set()
     must(cu.cuEventSynchronize(end))
-    assert 45 <= must(cu.cuEventElapsedTime(start, end)) < 5000
+    around = 1e3 * (time.monotonic() - begin)
+    assert 49 <= must(cu.cuEventElapsedTime(start, end)) <= around + 1  # ms, as a float32
 
 
 def test_elapsed_time_needs_two_timed_records(kit: Kit) -> None:
@@ -127,12 +136,50 @@ def test_elapsed_time_needs_two_timed_records(kit: Kit) -> None:
     assert code_of(cu.cuEventElapsedTime(timed, untimed)) == INVALID_HANDLE
 
 
+WAITS: dict[str, Callable[[Kit], Any]] = {
+    "cuCtxSynchronize": lambda kit: must(cu.cuCtxSynchronize()),
+    "cuMemFree": lambda kit: must(cu.cuMemFree(must(cu.cuMemAlloc(256)))),
+    "finish": lambda kit: control.finish(),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_wait_for_the_device_is_for_what_was_issued_before(kit: Kit, name: str) -> None:
+    """A thread that goes on issuing work does not keep another one waiting."""
+    early, late = kit.stream(), kit.stream()
+    gates, begun, over = [threading.Event() for _ in range(2)], threading.Event(), []
+    context, before = must(cu.cuCtxGetCurrent()), control.calls(name)
+
+    def wait() -> None:
+        must(cu.cuCtxSetCurrent(context))
+        begun.set()
+        WAITS[name](kit)
+        over.append(name)
+
+    kit.call_host(early, gates[0].wait)
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert begun.wait(30)
+    end = time.monotonic() + 30
+    while name != "finish" and control.calls(name) == before and time.monotonic() < end:
+        time.sleep(0.001)
+    time.sleep(0.05)  # it is in the call, and waits
+    assert not over
+    kit.call_host(late, lambda: (gates[0].set(), gates[1].wait()))
+    thread.join(30)
+    waited = thread.is_alive()
+    gates[1].set()
+    thread.join()
+    assert over == [name] and not waited
+
+
 def test_a_stream_destroyed_in_flight_finishes_its_work(kit: Kit) -> None:
-    stream, x = must(cu.cuStreamCreate(1)), kit.put([3.0])
-    kit.call_host(stream, lambda: time.sleep(0.05))
+    stream, x, gate = must(cu.cuStreamCreate(1)), kit.put([3.0]), threading.Event()
+    kit.call_host(stream, gate.wait)
     kit.scale(x, x, 2.0, 1, stream)
     must(cu.cuStreamDestroy(stream))
     assert code_of(cu.cuStreamQuery(stream)) == INVALID_HANDLE
+    gate.set()
     must(cu.cuCtxSynchronize())
     assert kit.get(x, 1) == [6.0]
 

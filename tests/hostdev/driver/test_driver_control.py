@@ -53,11 +53,12 @@ def test_calls_are_counted_by_thread_while_that_is_wanted(kit: Kit) -> None:
     both()
     control.tally(False)
     must(cu.cuMemsetD8Async(x, 0, 256, 0))
-    seen = control.tallied()
+    seen, python = control.tallied()
     control.tally(False)
     assert (seen[mine, fill], seen[theirs[0], fill], seen[theirs[1], fill]) == (3, 1, 1)
+    assert python == {mine, *theirs}, "also those that have ended"
     both()
-    assert not control.tallied()
+    assert control.tallied() == ({}, set())
 
 
 def test_the_nth_call_fails_once_and_does_nothing(kit: Kit) -> None:

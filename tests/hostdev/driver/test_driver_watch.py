@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from cuda.bindings import driver as cu
 
-from lowgraph.hostdev import watch
+from lowgraph.hostdev import control, watch
 from lowgraph.hostdev.watch import CaptureEvent
 from tests.hostdev.driver.kit import Kit, code_of, must
 from tests.support.process import output_of
@@ -104,6 +105,61 @@ def test_another_thread_is_told_apart_and_hears_of_it_itself(kit: Kit) -> None:
         thread.join()
         assert code_of(cu.cuStreamEndCapture(stream)) == 901
     assert heard[1] == ("broken", False, "waiter")
+
+
+def test_what_ended_it_is_told_behind_what_another_thread_did_to_it(kit: Kit) -> None:
+    """That thread has broken it and is slow to tell."""
+    stream, told, slow = kit.stream(), [], threading.Event()
+
+    def listener(event: CaptureEvent) -> None:
+        if event.kind == "broken":
+            slow.set()
+            time.sleep(0.1)
+        told.append(event.kind)
+
+    def wait() -> None:
+        must(cu.cuCtxSetCurrent(context))
+        assert code_of(cu.cuCtxSynchronize()) == 900
+
+    context = must(cu.cuCtxGetCurrent())
+    with watch.listening(listener):
+        must(cu.cuStreamBeginCapture(stream, LOCAL))
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert slow.wait(30)
+        assert code_of(cu.cuStreamEndCapture(stream)) == 901
+        thread.join()
+    assert told == ["begun", "broken", "ended"]
+
+
+def test_a_call_that_waits_tells_of_itself(kit: Kit) -> None:
+    """Calls of another thread meanwhile, which nothing happened to, do not tell in its place."""
+    x, stream, gate = kit.alloc(256), kit.stream(), threading.Event()
+    told: list[tuple[str, str]] = []
+
+    def listener(event: CaptureEvent) -> None:
+        if event.call == "cuMemcpyDtoH":
+            told.append((event.kind, threading.current_thread().name))
+
+    def read() -> None:
+        must(cu.cuCtxSetCurrent(context))
+        must(cu.cuMemcpyDtoH(bytearray(256), x, 256))
+
+    context, before = must(cu.cuCtxGetCurrent()), control.calls("cuMemcpyDtoH")
+    with watch.listening(listener):
+        must(cu.cuStreamBeginCapture(stream, LOCAL))
+        kit.call_host(0, gate.wait)
+        thread = threading.Thread(target=read, name="reader")
+        thread.start()
+        while control.calls("cuMemcpyDtoH") == before:
+            time.sleep(0.001)
+        for _ in range(20):  # it is in the call, and soon waits for the legacy stream
+            must(cu.cuStreamIsCapturing(stream))
+            time.sleep(0.001)
+        gate.set()
+        thread.join()
+        must(cu.cuGraphDestroy(must(cu.cuStreamEndCapture(stream))))
+    assert told == [("elsewhere", "reader")]
 
 
 def test_the_callers_frame_is_on_the_stack_and_the_driver_may_be_called(kit: Kit) -> None:
