@@ -12,8 +12,9 @@ one. benchmarks/journal_cost.py measures what either adds to a call.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from lowgraph.capture.records import Call, LaunchRecord, LibraryCall, Sized
@@ -194,10 +195,26 @@ class Journal:
         where = open_window.requester()
         body = self.placed[0]
         told = name, kernels, addresses, where, current(), scalars
-        self.library.append(LibraryCall(*told, () if body else nodes, body))
+        self.library.append(LibraryCall(*told, nodes, body))
         self.sized("call", f"a call of {name}", (name,))
         if self.after_op is not None:
             self.after_op(name, -1)
+
+    def copied(self, body: int, twins: Mapping[int, int]) -> None:
+        """The nodes of that body are others now; a library call's are told by their handles."""
+        self.library = [
+            replace(call, nodes=tuple(twins[node] for node in call.nodes))
+            if call.body == body else call
+            for call in self.library
+        ]  # fmt: skip
+
+    def of_body(self, body: int) -> Journal:
+        """What went into one body, as the journal of a graph of its own."""
+        inside = Journal("light")
+        inside.launches = [replace(one, body=0) for one in self.launches if one.body == body]
+        inside.calls = [replace(one, body=0) for one in self.calls if one.body == body]
+        inside.library = [replace(one, body=0) for one in self.library if one.body == body]
+        return inside
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
         """The pass took a slice of the pool, or asked for a product; see Sized."""

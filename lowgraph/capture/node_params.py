@@ -95,7 +95,7 @@ class Contents:
     """The nodes of one recorded graph. Nothing is read before it is asked for.
 
     graph: its handle, alive for as long as this is used. journal: of the window that recorded it.
-    bodies: graphs of its conditional nodes, whose nodes are no part of the record.
+    bodies: graphs of its conditional nodes, whose nodes are no part of the record: see `inside`.
     """
 
     def __init__(self, graph: int, journal: Journal, bodies: tuple[int, ...] = ()) -> None:
@@ -104,6 +104,12 @@ class Contents:
         self.bodies = bodies
         self._records: dict[int, NodeRecord] = {}
         self._packs: dict[tuple[int, str], Packed] = {}
+
+    @cached_property
+    def inside(self) -> tuple[Contents, ...]:
+        """The bodies, each as a graph of its own."""
+        numbered = enumerate(self.bodies, start=1)
+        return tuple(Contents(body, self.journal.of_body(number)) for number, body in numbered)
 
     @cached_property
     def nodes(self) -> tuple[int, ...]:

@@ -64,8 +64,7 @@ class LibraryCall:
     """A call of a foreign library. kernels: kernel nodes it added, None if not known.
 
     addresses: device memory that its kernels use. scalars: its arguments by value, by name.
-    nodes: handles of all nodes that it added to the graph itself, () where that is not known: those
-        of a conditional's body are copied behind it. body: as of a Call.
+    nodes: handles of all nodes that it added, () where that is not known. body: as of a Call.
     """
 
     name: str

@@ -54,8 +54,7 @@ def take(subject: GraphStep | CapturedGraph, foreign: Sequence[ForeignMemory] = 
     known = KnownMemory(pool, foreign, contents.journal)
     reader = _Reader(known, contents.journal)
     reader.add(contents, Body(subject.label))
-    for number, body in enumerate(contents.bodies, start=1):
-        inside = Contents(body, _journal_of(contents.journal, number))
+    for number, inside in enumerate(contents.inside, start=1):
         reader.add(inside, Body(f"body {number} of a conditional"))
     return Reading(reader.form(subject.label, pool.device.spec, "lowgraph"), known)
 
@@ -245,12 +244,3 @@ def _differs(params: KernelParams, launched: LaunchRecord) -> list[str]:
             told.append(f"{param.name} is 0x{data[::-1].hex()} in the driver's node, launched was "
                         f"0x{packed[::-1].hex()}")  # fmt: skip
     return told
-
-
-def _journal_of(journal: Journal, body: int) -> Journal:
-    """What went into one body, as the journal of a graph of its own."""
-    inside = Journal("light")
-    inside.launches = [replace(one, body=0) for one in journal.launches if one.body == body]
-    inside.calls = [replace(one, body=0) for one in journal.calls if one.body == body]
-    inside.library = [replace(one, body=0) for one in journal.library if one.body == body]
-    return inside
