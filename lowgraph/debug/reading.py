@@ -20,7 +20,7 @@ from lowgraph.driver.node import CopyParams, FillParams
 from lowgraph.errors import ConfigError
 from lowgraph.memory import PersistentPool
 
-__all__ = ["Reading", "read", "read_handle", "reread", "take", "take_handle"]
+__all__ = ["Reading", "declared_memory", "read", "read_handle", "reread", "take", "take_handle"]
 
 
 class Reading:
@@ -47,8 +47,7 @@ def take(subject: GraphStep | CapturedGraph, foreign: Sequence[ForeignMemory] = 
         if subject.graph is None:
             why = subject.report().why_no_graph
             raise ConfigError(f"{subject.label!r} has no graph to read: {why}")
-        owners = (pin.owner for pin in subject.declared)
-        foreign = (*foreign, *(one for one in owners if isinstance(one, ForeignMemory)))
+        foreign = (*foreign, *declared_memory(subject))
         subject = subject.graph
     pool, contents = subject.pool, subject.contents
     known = KnownMemory(pool, foreign, contents.journal)
@@ -57,6 +56,11 @@ def take(subject: GraphStep | CapturedGraph, foreign: Sequence[ForeignMemory] = 
     for number, inside in enumerate(contents.inside, start=1):
         reader.add(inside, Body(f"body {number} of a conditional"))
     return Reading(reader.form(subject.label, pool.device.spec, "lowgraph"), known)
+
+
+def declared_memory(step: GraphStep) -> list[ForeignMemory]:
+    """Buffers of others that a step's inputs and pins were at when it last looked."""
+    return [pin.owner for pin in step.declared if isinstance(pin.owner, ForeignMemory)]
 
 
 def read_handle(
