@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from lowgraph import driver
@@ -43,7 +44,8 @@ class NodeRecord:
     name: of the kernel, or the type. where: file:line that issued it, stage: that this was in, both
     "" if that did not pass through lowgraph. params: of kernel, memset and memcpy nodes.
     signature: of a kernel of ours. cluster: (0, 0, 0) if none. cooperative: of the
-    launch. enabled: in the executable.
+    launch. enabled: in the executable. stream: number of the one that it was sent to, 0 being the
+    captured one, as `Journal.stream_numbers` has it; None if not known.
     """
 
     index: int
@@ -56,6 +58,7 @@ class NodeRecord:
     cooperative: bool = False
     enabled: bool = True
     stage: str = ""
+    stream: int | None = None
 
     def __str__(self) -> str:
         what = f"kernel {self.name}" if self.kind == "kernel" else self.name
@@ -198,6 +201,23 @@ class Contents:
         known = driver.gate.function_names.get(function)
         return driver.module.function_name(function) if known is None else known
 
+    def stream(self, index: int) -> int | None:
+        """Number of the stream that a node was sent to; see NodeRecord."""
+        origin = self.origins.get(index)
+        if origin is None or origin.stream is None:
+            return None
+        if isinstance(origin, LibraryCall) and not self._is_chain(origin):
+            return None  # it has forked, and which node went where is not known
+        return self._stream_numbers.get(origin.stream)
+
+    @cached_property
+    def _stream_numbers(self) -> dict[int, int]:
+        return self.journal.stream_numbers
+
+    def _is_chain(self, call: LibraryCall) -> bool:
+        places = [self.index_of[node] for node in call.nodes]
+        return all(self.waits[after] == (before,) for before, after in pairwise(places))
+
     def record(self, index: int) -> NodeRecord:
         """What node `index` holds. Raises ConfigError for an index that the graph has not."""
         if not 0 <= index < len(self.nodes):
@@ -258,7 +278,8 @@ class Contents:
         origin = self.origins.get(index)
         record = NodeRecord(index, kind, self.name(index), "")
         if origin is not None:
-            record = replace(record, where=origin.where, stage=origin.stage)
+            stream = self.stream(index)
+            record = replace(record, where=origin.where, stage=origin.stage, stream=stream)
         if kind == "kernel":
             return replace(
                 record,

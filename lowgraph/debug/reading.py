@@ -144,6 +144,7 @@ class _Reader:
             tuple(base + before for before in contents.waits[index]),
             attributes,
             arguments,
+            record.stream,
         )
         if isinstance(origin, LaunchRecord):
             params = driver.graph.kernel_params(contents.nodes[index])

@@ -79,6 +79,26 @@ def test_a_fork_of_it_is_followed(two: Two) -> None:
     assert (download(two.y, two.rig.stream) == 1.75).all()
 
 
+def test_its_nodes_are_on_its_stream_unless_it_forked(two: Two) -> None:
+    launch, forks = two.function("launch"), two.function("forks")
+
+    def body(stream: int) -> None:
+        launch(stream, two.y, two.x, 0.5, N)
+        forks(stream, two.y, two.x, 0.5, N)
+        memset_d8_async(two.y.address, 0, 4, stream)
+
+    step = two.step("launch", body=body)
+    for _ in range(2):
+        step()
+    streams = [(node.kind, node.stage, node.stream) for node in read(step).nodes]
+    assert sorted(streams, key=str) == [
+        ("kernel", "forks (C)", None),
+        ("kernel", "launch (C)", 0),
+        ("memset", "", 0),
+        ("memset", "forks (C)", None),
+    ]
+
+
 def test_a_host_function_of_it_runs_at_each_replay(two: Two) -> None:
     step = two.step("calls_back")
     for _ in range(6):
