@@ -154,4 +154,4 @@ def _report(name: str, stream: int, before: set[int] | None, addresses: tuple[in
         return
     after = _kernel_nodes(stream)
     count = len(after - before) if before is not None and after is not None else None
-    recorder.library_call(name, count, addresses)
+    recorder.library_call(name, count, addresses, stream=stream)

@@ -160,9 +160,10 @@ class Bodies:
         with self.guard.disarmed():
             stand_ins = {node: partial(self._add_inner, slot.graph, inner)
                          for node, inner in slot.inside.items()}  # fmt: skip
-            driver.transplant.copy_nodes(slot.recorded, slot.graph, stand_ins)
+            twins = driver.transplant.copy_nodes(slot.recorded, slot.graph, stand_ins)
         if slot.body is not None:
             slot.body.graph = slot.graph
+            self._journal.copied(slot.body.number, twins)
         self._drop(slot)
 
     def _add_inner(self, graph: int, inner: _Inner, behind: list[int]) -> int:

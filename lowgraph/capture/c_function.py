@@ -114,7 +114,8 @@ class CFunction:
             raise self._failed(code, str(failure))
         if recorder is not None:
             kernels = seen.kernels if watched is None else watched.kernels
-            self._report(recorder, kernels, values, () if watched is None else watched.nodes)
+            nodes = () if watched is None else watched.nodes
+            self._report(recorder, kernels, values, nodes, stream)
 
     def _report(
         self,
@@ -122,11 +123,12 @@ class CFunction:
         kernels: int | None,
         values: list[Any],
         nodes: tuple[int, ...],
+        stream: int,
     ) -> None:
         pairs = list(zip(self.signature.params, values, strict=True))
         addresses = tuple(value for param, value in pairs if param.pointer)
         scalars = tuple((param.name, value) for param, value in pairs if not param.pointer)
-        recorder.library_call(self.name, kernels, addresses, scalars, nodes)
+        recorder.library_call(self.name, kernels, addresses, scalars, nodes, stream)
 
     def _failed(self, code: int, where: str) -> DriverError:
         error = gate.failure(self.name, (), code, None)

@@ -27,6 +27,7 @@ from lowgraph.capture.window import Recording
 from lowgraph.driver.graph import KernelParams
 from lowgraph.driver.launch import Size, three
 from lowgraph.errors import CaptureFailed, ConfigError, ContextPoisoned, DriverError, PhaseError
+from lowgraph.kernels.limits import Limits
 from lowgraph.memory import PersistentPool, open_window
 
 __all__ = ["CapturedGraph", "drain_dropped"]
@@ -192,7 +193,8 @@ class CapturedGraph:
     ) -> None:
         """Set parameters of a kernel node for the launches to come; those not given stay.
 
-        args: values by the parameter's name, as a launch takes them. shared: bytes. hold: a slice
+        args: values by the parameter's name, as a launch takes them, and sizes within its limits.
+        shared: bytes. hold: a slice
         of the pool that is set stays held until the graph is closed or updated, as launches in
         flight may use the one before; False for memory that is checked before each launch (a pin).
         Raises ConfigError, ArgTypeError, DriverError; nothing is set then.
@@ -202,11 +204,16 @@ class CapturedGraph:
         now = record.params
         if not isinstance(now, KernelParams):
             raise ConfigError(f"{record} of {self.label!r} is no kernel: it has no such parameters")
+        grid = now.grid if grid is None else grid
+        block = now.block if block is None else block
+        shared = now.shared if shared is None else shared
+        if (grid, block, shared) != (now.grid, now.block, now.shared):
+            Limits(record.name, now.function).check(grid, block, shared)
         params = KernelParams(
             now.function,
-            now.grid if grid is None else three("grid", grid),
-            now.block if block is None else three("block", block),
-            now.shared if shared is None else shared,
+            three("grid", grid),
+            three("block", block),
+            shared,
             self._contents.changed_arguments(index, args) if args else now.args,
         )
         if hold:

@@ -12,12 +12,13 @@ one. benchmarks/journal_cost.py measures what either adds to a call.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from lowgraph.capture.records import Call, LaunchRecord, LibraryCall, Sized
-from lowgraph.capture.stream_calls import described
+from lowgraph.capture.stream_calls import described, stream_of
 from lowgraph.capture.suspects import Suspect, Suspects
 from lowgraph.driver import gate
 from lowgraph.errors import CaptureRefused, ConfigError
@@ -50,7 +51,7 @@ class Journal:
     """See the module. `watch()` fills it; afterwards it is a record.
 
     detail: "full" or "light". total: driver calls of the pass; `calls` has them all, or the failing
-    ones. suspects: calls of other threads.
+    ones. suspects: calls of other threads. stream: that the pass is captured on, 0 if it is not.
     """
 
     def __init__(self, detail: str = "full") -> None:
@@ -61,11 +62,13 @@ class Journal:
         self.total = 0
         self.calls: list[Call] = []
         self.suspects = Suspects()
+        self.stream = 0
         self.launches: list[LaunchRecord] = []
         self.library: list[LibraryCall] = []
         self.sizes: list[Sized] = []
         self.refusals: list[CaptureRefused] = []
         self._refused_at: list[int] = []  # for each refusal, the number of calls before it
+        self._numbers: dict[int, int] | None = None  # of the whole pass, where this is a part
         self._full = detail == "full"
         self.placed = (0, False)  # see `place`
         self.after_op: Callable[[str, int], None] | None = None  # told of each, with its code
@@ -123,6 +126,17 @@ class Journal:
         given |= {value for call in self.library for value in call.addresses}
         return given - {0}
 
+    @property
+    def stream_numbers(self) -> dict[int, int]:
+        """Number by handle of each stream that work was sent to, 0 being the captured one."""
+        if self._numbers is not None:
+            return self._numbers
+        used: list[int | None] = [self.stream, *(one.stream for one in self.launches)]
+        used += [call.stream for call in self.calls]
+        used += [call.stream for call in self.library]
+        known = dict.fromkeys(handle for handle in used if handle)
+        return {handle: number for number, handle in enumerate(known)} if self.stream else {}
+
     # ---- listening ----
 
     @contextmanager
@@ -165,7 +179,7 @@ class Journal:
             where = open_window.requester()
             text = pending[0].name if pending is not None else _arguments(args)
             told = index, op, text, code, where, self._thread_name, current(), self.placed[0]
-            self.calls.append(Call(*told))
+            self.calls.append(Call(*told, None if op == _LAUNCH else stream_of(op, args)))
         if op == _LAUNCH:
             self._pending = None
             if code == 0:
@@ -187,6 +201,7 @@ class Journal:
         addresses: tuple[int, ...],
         scalars: tuple[tuple[str, Any], ...] = (),
         nodes: tuple[int, ...] = (),
+        stream: int | None = None,
     ) -> None:
         """A foreign library was called; see LibraryCall."""
         if threading.get_ident() != self._thread:
@@ -194,10 +209,27 @@ class Journal:
         where = open_window.requester()
         body = self.placed[0]
         told = name, kernels, addresses, where, current(), scalars
-        self.library.append(LibraryCall(*told, () if body else nodes, body))
+        self.library.append(LibraryCall(*told, nodes, body, stream))
         self.sized("call", f"a call of {name}", (name,))
         if self.after_op is not None:
             self.after_op(name, -1)
+
+    def copied(self, body: int, twins: Mapping[int, int]) -> None:
+        """The nodes of that body are others now; a library call's are told by their handles."""
+        self.library = [
+            replace(call, nodes=tuple(twins[node] for node in call.nodes))
+            if call.body == body else call
+            for call in self.library
+        ]  # fmt: skip
+
+    def of_body(self, body: int) -> Journal:
+        """What went into one body, as the journal of a graph of its own."""
+        inside = Journal("light")
+        inside._numbers = self.stream_numbers
+        inside.launches = [replace(one, body=0) for one in self.launches if one.body == body]
+        inside.calls = [replace(one, body=0) for one in self.calls if one.body == body]
+        inside.library = [replace(one, body=0) for one in self.library if one.body == body]
+        return inside
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:
         """The pass took a slice of the pool, or asked for a product; see Sized."""

@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from lowgraph import driver
@@ -43,7 +44,8 @@ class NodeRecord:
     name: of the kernel, or the type. where: file:line that issued it, stage: that this was in, both
     "" if that did not pass through lowgraph. params: of kernel, memset and memcpy nodes.
     signature: of a kernel of ours. cluster: (0, 0, 0) if none. cooperative: of the
-    launch. enabled: in the executable.
+    launch. enabled: in the executable. stream: number of the one that it was sent to, 0 being the
+    captured one, as `Journal.stream_numbers` has it; None if not known.
     """
 
     index: int
@@ -56,6 +58,7 @@ class NodeRecord:
     cooperative: bool = False
     enabled: bool = True
     stage: str = ""
+    stream: int | None = None
 
     def __str__(self) -> str:
         what = f"kernel {self.name}" if self.kind == "kernel" else self.name
@@ -95,7 +98,7 @@ class Contents:
     """The nodes of one recorded graph. Nothing is read before it is asked for.
 
     graph: its handle, alive for as long as this is used. journal: of the window that recorded it.
-    bodies: graphs of its conditional nodes, whose nodes are no part of the record.
+    bodies: graphs of its conditional nodes, whose nodes are no part of the record: see `inside`.
     """
 
     def __init__(self, graph: int, journal: Journal, bodies: tuple[int, ...] = ()) -> None:
@@ -104,6 +107,12 @@ class Contents:
         self.bodies = bodies
         self._records: dict[int, NodeRecord] = {}
         self._packs: dict[tuple[int, str], Packed] = {}
+
+    @cached_property
+    def inside(self) -> tuple[Contents, ...]:
+        """The bodies, each as a graph of its own."""
+        numbered = enumerate(self.bodies, start=1)
+        return tuple(Contents(body, self.journal.of_body(number)) for number, body in numbered)
 
     @cached_property
     def nodes(self) -> tuple[int, ...]:
@@ -192,6 +201,23 @@ class Contents:
         known = driver.gate.function_names.get(function)
         return driver.module.function_name(function) if known is None else known
 
+    def stream(self, index: int) -> int | None:
+        """Number of the stream that a node was sent to; see NodeRecord."""
+        origin = self.origins.get(index)
+        if origin is None or origin.stream is None:
+            return None
+        if isinstance(origin, LibraryCall) and not self._is_chain(origin):
+            return None  # it has forked, and which node went where is not known
+        return self._stream_numbers.get(origin.stream)
+
+    @cached_property
+    def _stream_numbers(self) -> dict[int, int]:
+        return self.journal.stream_numbers
+
+    def _is_chain(self, call: LibraryCall) -> bool:
+        places = [self.index_of[node] for node in call.nodes]
+        return all(self.waits[after] == (before,) for before, after in pairwise(places))
+
     def record(self, index: int) -> NodeRecord:
         """What node `index` holds. Raises ConfigError for an index that the graph has not."""
         if not 0 <= index < len(self.nodes):
@@ -252,7 +278,8 @@ class Contents:
         origin = self.origins.get(index)
         record = NodeRecord(index, kind, self.name(index), "")
         if origin is not None:
-            record = replace(record, where=origin.where, stage=origin.stage)
+            stream = self.stream(index)
+            record = replace(record, where=origin.where, stage=origin.stage, stream=stream)
         if kind == "kernel":
             return replace(
                 record,

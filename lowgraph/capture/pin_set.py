@@ -19,7 +19,7 @@ from lowgraph.errors import CaptureRefused, ConfigError
 from lowgraph.kernels import Kernel, Library
 from lowgraph.memory import PersistentPool, Slice
 
-__all__ = ["Draws", "PinSet"]
+__all__ = ["Draws", "PinSet", "extent"]
 
 
 class Draws(Protocol):
@@ -116,7 +116,7 @@ class PinSet:
             return
         given = addresses(contents)
         for pin in self._others:
-            begin, end = _range(pin)
+            begin, end = extent(pin)
             if not any(begin <= address < end for address in given):
                 reason = f"no node of {self.label!r} was given {pin.kind} {pin.name!r}"
                 remedy = "hand the pin itself to the launch, in place of its memory"
@@ -221,7 +221,8 @@ def _refuse_shared(found: dict[Rebind, list[Holder]]) -> None:
                 )
 
 
-def _range(pin: Pin) -> tuple[int, int]:
+def extent(pin: Pin) -> tuple[int, int]:
+    """Begin and end of what a kernel is given: the memory, a copy-in's master, a table's slot."""
     size = np.dtype(np.uint64).itemsize if isinstance(pin, Table) else pin._place().nbytes
     return pin.address, pin.address + size
 

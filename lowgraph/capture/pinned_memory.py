@@ -15,7 +15,34 @@ from lowgraph.errors import ConfigError, PoolError
 from lowgraph.memory import Slice
 from lowgraph.memory.dlpack import is_dense, read_array
 
-__all__ = ["ForeignMemory", "Place", "describe", "keeper_of", "layout"]
+__all__ = ["ForeignMemory", "Life", "Place", "describe", "keeper_of", "layout"]
+
+
+class Life:
+    """Whether memory that was at one place is still there.
+
+    freed_at: file:line that told of its end, "" before. watch: ask the driver, too, whether the
+    address is still of the same allocation.
+    """
+
+    def __init__(self, address: int, allocation: int, watch: bool) -> None:
+        self.freed_at = ""
+        self.watch = watch
+        self._address = address
+        self._allocation = allocation
+
+    @property
+    def end(self) -> str:
+        """How it ended, for a message; "" while it is not known to have ended."""
+        if self.freed_at:
+            return f"was freed at {self.freed_at}"
+        if not self.watch:
+            return ""
+        found = driver.memory.allocation(self._address)
+        if found is not None and found.id == self._allocation:
+            return ""
+        other = "is no memory" if found is None else "belongs to another allocation"
+        return f"was freed: {self._address:#x} {other} now; tell of a move by moved()"
 
 
 @dataclass(frozen=True)
@@ -25,6 +52,7 @@ class ForeignMemory:
     address, nbytes: in device memory. owner: what keeps it valid; it is kept alive while the device
     may still read the memory. shape, dtype: row-major; by default the bytes.
     generation: raise it when the same address was freed and handed out again.
+    life: what tells of its end, where something does (`interop.ForeignBuffer.memory`).
     Raises ConfigError for what is no shape or dtype, and when they do not fit into nbytes.
     """
 
@@ -35,6 +63,7 @@ class ForeignMemory:
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.uint8))
     generation: int = 0
     name: str = "foreign memory"
+    life: Life | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         shape, dtype = layout(self.shape, self.dtype, self.nbytes, self.name)
@@ -125,6 +154,9 @@ def keeper_of(memory: Any, place: Place, name: str) -> Slice | ForeignMemory:
     """
     if isinstance(memory, Slice | ForeignMemory):
         return memory
+    told = getattr(memory, "memory", None)
+    if isinstance(told, ForeignMemory):
+        return told
     if hasattr(memory, "address"):
         owner = getattr(memory, "owner", memory)
         name = getattr(memory, "name", name)

@@ -20,6 +20,7 @@ class Call:
 
     args: readable text. code: the CUresult. where: the user's file:line. body: number of the
     conditional body it went into, 0 for the graph itself, -1 for any in an unrecorded pass.
+    stream: that it sends work to, None if it sends none or is a launch, which has a LaunchRecord.
     """
 
     index: int
@@ -30,6 +31,7 @@ class Call:
     thread: str
     stage: str = ""
     body: int = 0
+    stream: int | None = None
 
     def __str__(self) -> str:
         called = f"{self.op}({self.args})"
@@ -64,8 +66,8 @@ class LibraryCall:
     """A call of a foreign library. kernels: kernel nodes it added, None if not known.
 
     addresses: device memory that its kernels use. scalars: its arguments by value, by name.
-    nodes: handles of all nodes that it added to the graph itself, () where that is not known: those
-        of a conditional's body are copied behind it. body: as of a Call.
+    nodes: handles of all nodes that it added, () where that is not known. body: as of a Call.
+    stream: that it was given, from which it may fork.
     """
 
     name: str
@@ -76,6 +78,7 @@ class LibraryCall:
     scalars: tuple[tuple[str, Any], ...] = ()
     nodes: tuple[int, ...] = ()
     body: int = 0
+    stream: int | None = None
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def _failed_call(
     first = evidence.journal.first_failure
     if first is None and seen is None:
         return None
-    label, began_at, stage = evidence.label, evidence.began_at, ""
+    label, began_at, stage, brief = evidence.label, evidence.began_at, "", ""
     if first is not None and first.code != _INVALIDATED:
         answer = f"answered {first.code} {codes.name_of(first.code)}"
         told, stage = f"call {first.index}: {first.op}({first.args}) {answer}", first.stage
@@ -104,25 +104,29 @@ def _failed_call(
         reason, where, remedy = f"the capture of {label!r} failed: {seen}{told}", began_at, ""
     else:
         ended = seen is not None and seen.code != _INVALIDATED
-        reason, where, remedy = _from_outside(evidence, ended), began_at, _OUTSIDE
+        brief = _from_outside(evidence, ended)
+        reason, where, remedy = f"{brief}{_by_whom(evidence)}", began_at, _OUTSIDE
         if evidence.broken is not None:
             where, stage = evidence.broken.where, evidence.broken.stage
     failure = CaptureFailed(reason, where, remedy, stage=stage)
-    failure.__cause__, failure.broken = seen, evidence.broken
+    failure.__cause__, failure.broken, failure.brief = seen, evidence.broken, brief
     if remedy is _OUTSIDE:
         failure.suspects = evidence.journal.suspects.newest_first()
     return failure
 
 
 def _from_outside(evidence: Evidence, ended: bool) -> str:
-    journal = evidence.journal
     what = "ended (401)" if ended else "invalidated (901)"
-    bisected = f"; bisected: {evidence.broken.told()}" if evidence.broken is not None else ""
     return (
         f"the capture of {evidence.label!r} was {what} by a call that is not in its journal"
-        f"{_bracket(journal)}{bisected}. Calls of other threads meanwhile, newest first: "
-        f"{journal.suspects.text()}"
+        f"{_bracket(evidence.journal)}"
     )
+
+
+def _by_whom(evidence: Evidence) -> str:
+    bisected = f"; bisected: {evidence.broken.told()}" if evidence.broken is not None else ""
+    suspects = evidence.journal.suspects.text()
+    return f"{bisected}. Calls of other threads meanwhile, newest first: {suspects}"
 
 
 def _bracket(journal: Journal) -> str:

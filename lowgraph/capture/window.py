@@ -68,6 +68,7 @@ class Window:
         self.label = label
         self.mode = mode
         self.journal = Journal(journal)
+        self.journal.stream = stream
         self.recording: Recording | None = None
         self._pool = pool
         self._library = library

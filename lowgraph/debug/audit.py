@@ -1,12 +1,12 @@
 """Audit: whether every pointer of a graph still leads where it led, and whether its nodes race.
 
     audit = Audit.of(step)      # built once: the graph's structure
-    audit.require()             # before a replay: asks the pool only, raises AuditFailed
+    audit.require()             # before a replay: asks pool and buffers, raises AuditFailed
 
 A pointer is good in a slice of the generation it was recorded with that lives or that an array over
 it holds, in memory that the graph took itself, in a staging slot, and in a foreign buffer that is
-registered: a declared pin, or `foreign`. The audit follows what is set in the executable, updates
-and recaptures.
+registered (a declared pin, or `foreign`) and was not freed. The audit follows what is set in the
+executable, updates and recaptures.
 """
 
 from __future__ import annotations
@@ -15,13 +15,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lowgraph.capture import CapturedGraph, ForeignMemory, GraphStep, NodeRecord
+from lowgraph.capture import CapturedGraph, CopyIn, ForeignMemory, GraphStep, NodeRecord, Table
 from lowgraph.capture.node_params import Contents
+from lowgraph.capture.pin_set import extent
 from lowgraph.debug.form import Argument, Form, Node
-from lowgraph.debug.known_memory import KnownMemory, lives
+from lowgraph.debug.known_memory import KnownMemory, foreign_memory, lives
 from lowgraph.debug.race_search import Race, races
-from lowgraph.debug.reading import Reading, reread, take, take_handle
-from lowgraph.debug.stale import GIVEN_BACK, GONE, RELEASED, Stale, stale_pointers
+from lowgraph.debug.reading import Reading, declared_memory, reread, take, take_handle
+from lowgraph.debug.stale import (
+    FREED,
+    GIVEN_BACK,
+    GONE,
+    RELEASED,
+    Behind,
+    Stale,
+    behind_pins,
+    stale_pointers,
+)
 from lowgraph.debug.text import printable
 from lowgraph.driver.callers import requester
 from lowgraph.errors import AuditFailed, ConfigError
@@ -127,15 +137,16 @@ class Audit:
     # ---- what users call ----
 
     def check(self) -> tuple[Stale, ...]:
-        """The pointers that are stale now; () is what should be. No driver call.
+        """The pointers that are stale now; () is what should be.
 
-        Raises ConfigError when the step has no graph any more, PhaseError for a closed graph.
+        No driver call, but a query for each `ForeignBuffer` that is watched. Raises ConfigError
+        when the step has no graph any more, PhaseError for a closed graph.
         """
         self._follow()
-        bad = self._bad()
-        if not bad and not self._outside:
+        bad, behind = self._bad(), self._behind()
+        if not bad and not behind and not self._outside:
             return ()
-        found = stale_pointers(self.form, bad)
+        found = [*stale_pointers(self.form, bad), *behind_pins(self.form, behind)]
         return tuple(replace(one, now=describe_address(self._pool, one.address)) for one in found)
 
     def require(self) -> None:
@@ -197,7 +208,10 @@ class Audit:
 
     def _reread(self, graph: CapturedGraph, changed: list[int]) -> None:
         """Nodes that were set. The others keep what they were recorded with."""
-        known, base = KnownMemory(graph.pool, self._foreign), len(self._pieces)
+        foreign = list(self._foreign)
+        if isinstance(self._subject, GraphStep):
+            foreign += declared_memory(self._subject)  # where a rebind pin has moved to
+        known, base = KnownMemory(graph.pool, foreign), len(self._pieces)
         nodes = list(self.form.nodes)
         for index in changed:
             record = self._records[index] = graph.node(index)
@@ -222,12 +236,25 @@ class Audit:
                 found[place] = told
         return found
 
+    def _behind(self) -> list[Behind]:
+        """Copy-in and table pins of the step whose memory was freed."""
+        found = []
+        for pin in self._subject.declared if isinstance(self._subject, GraphStep) else ():
+            if isinstance(pin, CopyIn | Table) and isinstance(pin.owner, ForeignMemory):
+                memory = foreign_memory(pin.owner)
+                if not memory.alive:
+                    told = f"{pin.kind} {pin.name!r}"
+                    found.append(Behind(*extent(pin), told, memory, memory.where))
+        return found
+
     def _state(
         self, place: int, piece: Slice | ForeignMemory | None, held: set[int]
     ) -> tuple[str, str] | None:
         if isinstance(piece, ForeignMemory):
-            since = self._released.get(id(piece))
-            return None if since is None else (RELEASED, since)
+            if id(piece) in self._released:
+                return RELEASED, self._released[id(piece)]
+            memory = foreign_memory(piece)
+            return None if memory.alive else (FREED, memory.where)
         if piece is None:
             covered = self._pool.staging.covers(self.form.memory[place].address)
             return None if covered else (GONE, "")
@@ -239,7 +266,7 @@ class Audit:
 def report_of(form: Form) -> AuditReport:
     """The audit of a form without its device: as its memory was when it was read."""
     bad = {
-        place: (GIVEN_BACK, memory.where)
+        place: (FREED if memory.role == "foreign" else GIVEN_BACK, memory.where)
         for place, memory in enumerate(form.memory)
         if not memory.alive
     }

@@ -17,6 +17,7 @@ _LONGEST = 4096  # characters of a name; a path in it may have as many
 _MOST_DATA = 1 << 16  # bytes of one argument; the driver takes 32764 of all
 _MOST_ITEMS = 1 << 20
 _WORD = 1 << 64
+_NONE: Mapping[str, Check] = {}
 _HEX = frozenset(string.hexdigits)
 
 
@@ -24,17 +25,20 @@ class Bad(ValueError):
     """What is wrong, and where in the file."""
 
 
-def record(given: object, wanted: Mapping[str, Check], where: str) -> dict[str, Any]:
-    """An object with exactly the wanted names, each checked."""
+def record(
+    given: object, wanted: Mapping[str, Check], where: str, perhaps: Mapping[str, Check] = _NONE
+) -> dict[str, Any]:
+    """An object with exactly the wanted names, and any of those in `perhaps`, each checked."""
     if not isinstance(given, dict):
         raise Bad(f"{where} is no object")
-    missing, strange = wanted.keys() - given.keys(), given.keys() - wanted.keys()
+    known = {**wanted, **{name: perhaps[name] for name in perhaps if name in given}}
+    missing, strange = known.keys() - given.keys(), given.keys() - known.keys()
     if missing:
         raise Bad(f"{where} has no {min(missing)!r}")
     if strange:
         raise Bad(f"{where} has a name that is not known, {ascii(min(strange))[:60]}")
     found = {}
-    for name, check in wanted.items():
+    for name, check in known.items():
         try:
             found[name] = check(given[name])
         except Bad as error:
@@ -42,11 +46,12 @@ def record(given: object, wanted: Mapping[str, Check], where: str) -> dict[str, 
     return found
 
 
-def objects(wanted: Mapping[str, Check]) -> Check:
+def objects(wanted: Mapping[str, Check], perhaps: Mapping[str, Check] = _NONE) -> Check:
     """A list of such objects."""
 
     def check(given: Any) -> list[dict[str, Any]]:
-        return [record(one, wanted, f"entry {at}") for at, one in enumerate(_items(given))]
+        entries = enumerate(_items(given))
+        return [record(one, wanted, f"entry {at}", perhaps) for at, one in entries]
 
     return check
 

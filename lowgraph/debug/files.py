@@ -4,13 +4,15 @@
      "memory": [{"name", "address", "nbytes", "id", "generation", "role", "owner", "alive",
                  "where"}, ...],
      "bodies": [{"label", "parent"}, ...],
-     "nodes": [{"index", "body", "kind", "name", "where", "stage", "enabled", "attributes": {...},
+     "nodes": [{"index", "body", "kind", "name", "where", "stage", "stream", "enabled",
+                "attributes": {...},
                 "arguments": [{"name", "type", "code", "pointer", "const", "data", "memory",
                                "offset", "value"}, ...]}, ...],
      "edges": [[from, to], ...]}
 
 `data` is an argument's bytes in hexadecimal, in their order in memory. `value` is for people: it is
-made from `data`, and not read back. Edges into one node stand in the driver's order.
+made from `data`, and not read back. `stream` is absent where it is not known. Edges into one node
+stand in the driver's order.
 """
 
 from __future__ import annotations
@@ -63,10 +65,11 @@ _NODE: dict[str, Check] = {
     "index": number, "body": number, "kind": text, "name": text, "where": text, "stage": text,
     "enabled": flag, "attributes": attributes, "arguments": objects(_ARGUMENT),
 }  # fmt: skip
+_OF_OURS: dict[str, Check] = {"stream": number}
 _FORM: dict[str, Check] = {
     "format": one_of((_FORMAT,)), "version": number, "label": text, "device": text, "origin": text,
-    "notes": texts, "memory": objects(_MEMORY), "bodies": objects(_BODY), "nodes": objects(_NODE),
-    "edges": pairs,
+    "notes": texts, "memory": objects(_MEMORY), "bodies": objects(_BODY),
+    "nodes": objects(_NODE, _OF_OURS), "edges": pairs,
 }  # fmt: skip
 
 
@@ -129,6 +132,8 @@ def vars_of(one: Memory | Body | Argument | Node) -> dict[str, Any]:
 def _node(node: Node) -> dict[str, Any]:
     told = vars_of(node)
     del told["waits"]
+    if node.stream is None:
+        del told["stream"]
     told["attributes"] = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in node.attributes.items()

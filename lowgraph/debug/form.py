@@ -121,7 +121,8 @@ class Node:
     index: its place in Form.nodes. body: place in Form.bodies. kind: "kernel", "memset" ...
     name: of the kernel, or the kind. where, stage: what issued it, "" if not known.
     waits: the nodes that it waits for, of the same body, in the driver's order.
-    attributes: those of ATTRIBUTES for its kind.
+    attributes: those of ATTRIBUTES for its kind. stream: number of the one that it was sent to, 0
+    being the captured one; None if not known, as of a graph of somebody else's.
     """
 
     index: int
@@ -134,6 +135,7 @@ class Node:
     waits: tuple[int, ...] = ()
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     arguments: tuple[Argument, ...] = ()
+    stream: int | None = None
 
     @property
     def title(self) -> str:

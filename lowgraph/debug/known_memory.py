@@ -14,7 +14,7 @@ from lowgraph.capture import ForeignMemory, Journal
 from lowgraph.debug.form import Memory
 from lowgraph.memory import PersistentPool, Slice
 
-__all__ = ["KnownMemory", "lives"]
+__all__ = ["KnownMemory", "foreign_memory", "lives"]
 
 
 class KnownMemory:
@@ -33,7 +33,7 @@ class KnownMemory:
         self.used: list[Memory] = []
         self.pieces: list[Slice | ForeignMemory | None] = []
         self._places: dict[tuple[int, str, int], int] = {}
-        found: dict[int, _Found] = {one.address: (_foreign(one), one) for one in foreign}
+        found: dict[int, _Found] = {one.address: (foreign_memory(one), one) for one in foreign}
         if pool is not None:
             found |= {memory.address: (memory, None) for memory in _staging(pool)}
             found |= {memory.address: (memory, piece) for memory, piece in _slices(pool)}
@@ -73,8 +73,12 @@ class KnownMemory:
 _Found = tuple[Memory, Slice | ForeignMemory | None]
 
 
-def _foreign(one: ForeignMemory) -> Memory:
-    return Memory(one.name, one.address, one.nbytes, 0, one.generation, "foreign")
+def foreign_memory(one: ForeignMemory) -> Memory:
+    """Memory of somebody else's, with its end if that is known."""
+    alive = one.life is None or not one.life.end
+    where = "" if one.life is None else one.life.freed_at
+    told = one.name, one.address, one.nbytes, 0, one.generation, "foreign"
+    return Memory(*told, alive=alive, where=where)
 
 
 def _staging(pool: PersistentPool) -> list[Memory]:

@@ -20,7 +20,7 @@ from lowgraph.driver.node import CopyParams, FillParams
 from lowgraph.errors import ConfigError
 from lowgraph.memory import PersistentPool
 
-__all__ = ["Reading", "read", "read_handle", "reread", "take", "take_handle"]
+__all__ = ["Reading", "declared_memory", "read", "read_handle", "reread", "take", "take_handle"]
 
 
 class Reading:
@@ -47,17 +47,20 @@ def take(subject: GraphStep | CapturedGraph, foreign: Sequence[ForeignMemory] = 
         if subject.graph is None:
             why = subject.report().why_no_graph
             raise ConfigError(f"{subject.label!r} has no graph to read: {why}")
-        owners = (pin.owner for pin in subject.declared)
-        foreign = (*foreign, *(one for one in owners if isinstance(one, ForeignMemory)))
+        foreign = (*foreign, *declared_memory(subject))
         subject = subject.graph
     pool, contents = subject.pool, subject.contents
     known = KnownMemory(pool, foreign, contents.journal)
     reader = _Reader(known, contents.journal)
     reader.add(contents, Body(subject.label))
-    for number, body in enumerate(contents.bodies, start=1):
-        inside = Contents(body, _journal_of(contents.journal, number))
+    for number, inside in enumerate(contents.inside, start=1):
         reader.add(inside, Body(f"body {number} of a conditional"))
     return Reading(reader.form(subject.label, pool.device.spec, "lowgraph"), known)
+
+
+def declared_memory(step: GraphStep) -> list[ForeignMemory]:
+    """Buffers of others that a step's inputs and pins were at when it last looked."""
+    return [pin.owner for pin in step.declared if isinstance(pin.owner, ForeignMemory)]
 
 
 def read_handle(
@@ -141,6 +144,7 @@ class _Reader:
             tuple(base + before for before in contents.waits[index]),
             attributes,
             arguments,
+            record.stream,
         )
         if isinstance(origin, LaunchRecord):
             params = driver.graph.kernel_params(contents.nodes[index])
@@ -245,12 +249,3 @@ def _differs(params: KernelParams, launched: LaunchRecord) -> list[str]:
             told.append(f"{param.name} is 0x{data[::-1].hex()} in the driver's node, launched was "
                         f"0x{packed[::-1].hex()}")  # fmt: skip
     return told
-
-
-def _journal_of(journal: Journal, body: int) -> Journal:
-    """What went into one body, as the journal of a graph of its own."""
-    inside = Journal("light")
-    inside.launches = [replace(one, body=0) for one in journal.launches if one.body == body]
-    inside.calls = [replace(one, body=0) for one in journal.calls if one.body == body]
-    inside.library = [replace(one, body=0) for one in journal.library if one.body == body]
-    return inside

@@ -83,11 +83,13 @@ class Recorder(Protocol):
         addresses: tuple[int, ...],
         scalars: tuple[tuple[str, Any], ...] = (),
         nodes: tuple[int, ...] = (),
+        stream: int | None = None,
     ) -> None:
         """A foreign library was called; it added `kernels` kernel nodes, None if not known.
 
         addresses: device memory that those kernels use. scalars: arguments by value, by name.
-        nodes: handles of all that it added to the capture, () where that is not known.
+        nodes: handles of all that it added to the capture, () where that is not known. stream:
+        that it was given.
         """
 
     def sized(self, kind: str, name: str, sizes: tuple[object, ...], address: int = 0) -> None:

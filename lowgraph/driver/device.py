@@ -43,6 +43,7 @@ class Device(abc.ABC):
     compute_capability: (major, minor).
     multiprocessors: their number.
     total_memory: bytes.
+    most_shared: bytes of shared memory that a block may have, static and dynamic.
     context: the primary context's handle.
     blas_backend: "cublas" or "kernel".
     kind: "host" or "cuda", which has its own default size of a model.
@@ -75,6 +76,7 @@ class Device(abc.ABC):
             self._attribute("COMPUTE_CAPABILITY_MAJOR"),
             self._attribute("COMPUTE_CAPABILITY_MINOR"),
         )
+        self.most_shared = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         self.total_memory = int(gate.call(driver.cuDeviceTotalMem, self._device))
         # The primary context, which CuPy and cuBLAS use too; retained for the life of the process.
         self.context = int(gate.call(driver.cuDevicePrimaryCtxRetain, self._device))

@@ -7,6 +7,8 @@ from cuda.bindings import driver
 from lowgraph.driver import context, gate
 
 _MAX_DYNAMIC_SHARED = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_MOST_THREADS = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+_STATIC_SHARED = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 _LOADED = driver.CUfunctionLoadingState.CU_FUNCTION_LOADING_STATE_LOADED
 _INVALID_VALUE = 1
 
@@ -70,9 +72,19 @@ def function_name(function: int) -> str:
     return bytes(gate.call(driver.cuFuncGetName, function)).decode()
 
 
+def most_threads(function: int) -> int:
+    """Return how many threads a block of the function may have (cuFuncGetAttribute)."""
+    return int(gate.call(driver.cuFuncGetAttribute, _MOST_THREADS, function))
+
+
+def static_shared(function: int) -> int:
+    """Return the bytes of the function's own shared variables (cuFuncGetAttribute)."""
+    return int(gate.call(driver.cuFuncGetAttribute, _STATIC_SHARED, function))
+
+
 def set_max_dynamic_shared(function: int, nbytes: int) -> None:
     """Allow launches with up to `nbytes` of dynamic shared memory (cuFuncSetAttribute).
 
-    Needed above 48 KiB. Raises DriverError 1 beyond what the device has.
+    Needed above 48 KiB, static bytes included. Raises DriverError 1 beyond what the device has.
     """
     gate.call(driver.cuFuncSetAttribute, function, _MAX_DYNAMIC_SHARED, nbytes, nbytes=nbytes)

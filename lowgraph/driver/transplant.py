@@ -21,8 +21,10 @@ StandIn = Callable[[list[int]], int]
 """Adds what an empty node kept the place of, behind the nodes it is given; returns the node."""
 
 
-def copy_nodes(source: int, target: int, stand_ins: Mapping[int, StandIn]) -> None:
+def copy_nodes(source: int, target: int, stand_ins: Mapping[int, StandIn]) -> dict[int, int]:
     """Add copies of all nodes of `source` to `target`, with their edges and attributes.
+
+    Returns the copy of each node.
 
     Kernels, memsets, copies, empty nodes and child graphs; `stand_ins` are asked for those nodes of
     `source` that they name. Raises ConfigError for a node of another type or without a current
@@ -45,6 +47,7 @@ def copy_nodes(source: int, target: int, stand_ins: Mapping[int, StandIn]) -> No
         if len(later) == len(waiting):
             raise ConfigError(f"graph {source:#x} has a cycle: its nodes cannot be copied")
         waiting = later
+    return twins
 
 
 def _copy(old: int, target: int, before: list[int]) -> int:

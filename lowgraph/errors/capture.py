@@ -129,11 +129,12 @@ class CaptureFailed(CaptureRefused):
 
     suspects: the driver calls of other threads in the window, newest first, when the driver said
     no more than that the capture is broken. broken: where, as a `capture.bisect.Break`, if the
-    window was bisected; else None.
+    window was bisected; else None. brief: the reason without what those two say, "" if it is.
     """
 
     suspects: tuple[object, ...] = ()
     broken: object = None
+    brief: str = ""
 
 
 class HostCallbackError(LowgraphError):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from lowgraph.capture.pinned_memory import layout
+from lowgraph.capture.pinned_memory import ForeignMemory, Life, layout
 from lowgraph.driver import memory
 from lowgraph.driver.callers import requester
 from lowgraph.errors import ConfigError, PoolError
@@ -48,16 +48,17 @@ class ForeignBuffer:
         self.name = name
         self.owner = owner
         self.shape, self.dtype = layout(shape, dtype, nbytes, name)
-        self.watch = watch
         self._moves = 0
-        self._freed_at = ""
-        self._place(address, nbytes)
+        self._place(address, nbytes, watch)
 
     @property
     def address(self) -> int:
         """The device address. Raises PoolError once the memory is known to be freed."""
-        self._look()
-        return self._address
+        end = self._life.end
+        if not end:
+            return self._address
+        at = f" at {self._address:#x}" if self._life.freed_at else ""
+        raise PoolError(f"{self.name}{at} {end}")
 
     @property
     def nbytes(self) -> int:
@@ -69,6 +70,15 @@ class ForeignBuffer:
         """Another number for the same address means other memory."""
         return self._moves
 
+    @property
+    def memory(self) -> ForeignMemory:
+        """Where it is now, as plain ForeignMemory that keeps the owner: for `debug.Audit`.
+
+        That knows of the end of this generation also once the buffer has moved on.
+        """
+        told = self.owner, self.shape, self.dtype, self._moves, self.name, self._life
+        return ForeignMemory(self._address, self._nbytes, *told)
+
     def moved(
         self, address: int, nbytes: int | None = None, *, owner: object | None = None
     ) -> None:
@@ -77,16 +87,15 @@ class ForeignBuffer:
         Launches in flight may still read the old place: its owner is kept until they are done.
         Raises ConfigError as the constructor does; nothing has changed then.
         """
-        self._place(address, self._nbytes if nbytes is None else nbytes)
+        self._place(address, self._nbytes if nbytes is None else nbytes, self._life.watch)
         self.owner = self.owner if owner is None else owner
         self._moves += 1
-        self._freed_at = ""
 
     def freed(self) -> None:
-        """Its owner has freed it: what reads it is refused until `moved`."""
-        self._freed_at = requester()
+        """Its owner has freed it: what reads it is refused until `moved`, and audits name it."""
+        self._life.freed_at = requester()
 
-    def _place(self, address: int, nbytes: int) -> None:
+    def _place(self, address: int, nbytes: int, watch: bool) -> None:
         layout(self.shape, self.dtype, nbytes, self.name)  # moved() may give other bytes
         if type(address) is not int or not 0 < address < 1 << 64:
             raise ConfigError(f"{self.name}: {address!r} is no device address")
@@ -103,22 +112,12 @@ class ForeignBuffer:
                 f"{self.name}: {nbytes} bytes at {address:#x} are no device memory of one "
                 f"allocation: the driver knows {known}"
             )
-        self._address, self._nbytes, self._allocation = address, nbytes, found.id
-
-    def _look(self) -> None:
-        if self._freed_at:
-            raise PoolError(f"{self.name} at {self._address:#x} was freed at {self._freed_at}")
-        if not self.watch:
-            return
-        found = memory.allocation(self._address)
-        if found is None or found.id != self._allocation:
-            other = "is no memory" if found is None else "belongs to another allocation"
-            raise PoolError(
-                f"{self.name} was freed: {self._address:#x} {other} now; tell of a move by moved()"
-            )
+        self._address, self._nbytes = address, nbytes
+        self._life = Life(address, found.id, watch)
 
     def __repr__(self) -> str:
-        state = f", freed at {self._freed_at}" if self._freed_at else ""
+        freed_at = self._life.freed_at
+        state = f", freed at {freed_at}" if freed_at else ""
         return (
             f"ForeignBuffer({self.name!r}, {self.dtype.name} {list(self.shape)}, "
             f"{self._nbytes} bytes at {self._address:#x}, generation {self._moves}{state})"

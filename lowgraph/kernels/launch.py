@@ -8,9 +8,8 @@ from typing import Any
 from cuda.bindings import driver
 
 from lowgraph.driver import forked
-from lowgraph.driver.launch import LaunchConfig, Size, launch, three
-from lowgraph.driver.module import set_max_dynamic_shared
-from lowgraph.errors import ArgTypeError
+from lowgraph.driver.launch import LaunchConfig, Size, launch
+from lowgraph.kernels.limits import Limits
 from lowgraph.kernels.packing import ArgumentPack
 from lowgraph.kernels.signature import Signature
 
@@ -19,12 +18,6 @@ Observer = Callable[["Kernel", "dict[str, Any]", LaunchConfig], None]
 # Called before each launch with the kernel, its argument values by name (addresses for pointers)
 # and where it will run; it may raise to refuse the launch. A capture's window sets it.
 observer: Observer | None = None
-
-# The same on every device that lowgraph supports.
-_MOST_THREADS = 1024
-_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
-_MOST_THREADS_BY_AXIS = (1024, 1024, 64)
-_SHARED_WITHOUT_ASKING = 48 * 1024  # bytes of dynamic shared memory that need no attribute
 
 
 class Kernel:
@@ -46,7 +39,7 @@ class Kernel:
         self._function = driver.CUfunction(handle)
         self._config = LaunchConfig(0, 1, 1)
         self._where: tuple[int, Size, Size, int] | None = None  # what _config holds
-        self._shared_allowed = _SHARED_WITHOUT_ASKING
+        self._limits = Limits(self.name, handle)
         # The driver call lets other threads run while it reads configuration and storage.
         self._lock = forked.lock()
 
@@ -55,8 +48,8 @@ class Kernel:
 
         A pointer takes an address or an object with `.address`, whose `.dtype`, if it has one, must
         be the declared element type; a number takes a Python or NumPy number in range. The values
-        are read before the call returns. Raises ArgTypeError naming kernel and argument,
-        DriverError from the launch.
+        are read before the call returns. Raises ArgTypeError naming kernel and argument, for sizes
+        beyond what the kernel or the device takes too; DriverError from the launch.
         """
         values = self.pack.values(args)
         with self._lock:
@@ -72,12 +65,10 @@ class Kernel:
         """Ask for launches with up to `nbytes` of dynamic shared memory, if above 48 KiB.
 
         A launch asks by itself; after this even the first one is a single driver call. Raises
-        DriverError where the device has less.
+        ArgTypeError where the device has less.
         """
         with self._lock:
-            if nbytes > self._shared_allowed:
-                set_max_dynamic_shared(self.handle, nbytes)
-                self._shared_allowed = nbytes
+            self._limits.allow_shared(nbytes)
 
     def _is_configured(self, *where: Any) -> bool:
         try:
@@ -87,21 +78,9 @@ class Kernel:
 
     def _configure(self, stream: int, grid: Size, block: Size, shared: int) -> None:
         self._where = None  # stays so if what follows refuses
-        # Checked here because the driver's refusal of a size would invalidate an open capture.
-        self._check("grid", grid, _MOST_BLOCKS)
-        self._check("block", block, _MOST_THREADS_BY_AXIS)
-        x, y, z = three("block", block)
-        if x * y * z > _MOST_THREADS:
-            raise ArgTypeError(self.name, "block", f"at most {_MOST_THREADS} threads", f"{block}")
-        if shared > self._shared_allowed:
-            set_max_dynamic_shared(self.handle, shared)
-            self._shared_allowed = shared
+        self._limits.check(grid, block, shared)
         self._config.set(stream, grid, block, shared)
         self._where = (stream, grid, block, shared)
-
-    def _check(self, label: str, size: Size, most: tuple[int, int, int]) -> None:
-        if any(n > limit for n, limit in zip(three(label, size), most, strict=True)):
-            raise ArgTypeError(self.name, label, f"at most {most}", f"{size}")
 
     def __repr__(self) -> str:
         """Return the signature."""

@@ -2,6 +2,9 @@
 
 Which batch it is lies on the device, so that every batch of every evaluation is one replay of one
 graph. The graph of the training step is not touched: it keeps its own slices and stays valid.
+
+The host runs a fraction of a second ahead of the device, as in training: a wait for all batches,
+which may be minutes, could not be interrupted, and nor could the wait for the device at the close.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from lowgraph.memory import PersistentPool, Slice, download, fill_zero
 from lowgraph.models.protocol import TrainableModel
 from lowgraph.stages import stage
 from lowgraph.train.feed import Feed
+from lowgraph.train.lead import Lead
 
 __all__ = ["Evaluation"]
 
@@ -53,6 +57,7 @@ class Evaluation:
         self._losses = pool.take(f"{name}: losses", batches)
         self._stream = stream
         self._record = ops.EvaluationRecord(library)
+        self._lead = Lead(stream)
         self.graph_step = GraphStep(
             self._batch,
             device=device,
@@ -67,15 +72,18 @@ class Evaluation:
     def loss(self) -> float:
         """Mean loss, in nats, of all batches. Waits for it."""
         fill_zero(self._cursor, self._stream)
+        self._lead.begin()
         for number in range(self._losses.elements):
             self._feed.stage(number)
             self.graph_step()
             self._feed.mark(number)
+            self._lead.issued()
         return float(np.mean(download(self._losses, self._stream), dtype=np.float64))
 
     def close(self) -> None:
-        """Destroy the graph. Idempotent."""
+        """Destroy the graph and the marks. Idempotent."""
         self.graph_step.close()
+        self._lead.close()
 
     def _batch(self, stream: int) -> None:
         with stage("batch"):

@@ -1,7 +1,7 @@
 """How far the host runs ahead of the device: far enough that it never idles, and no further.
 
-A first Ctrl-C stops at the steps that have been issued, and a wait for them cannot be interrupted
-from Python. A lap may be hundreds of steps; on the host device, or of a large model, that is
+A Ctrl-C stops at the steps that have been issued, and a wait for them cannot be interrupted from
+Python. A lap may be hundreds of steps; on the host device, or of a large model, that is
 minutes. So the host also waits for a mark between: the one before the latest, so that the device
 has work meanwhile. The distance of marks follows the time that they take.
 """
@@ -31,6 +31,10 @@ class Lead:
         self._steps = 0
         self._marks: deque[int] = deque()
         self._spare: list[int] = []
+        self._since = time.perf_counter()
+
+    def begin(self) -> None:
+        """Steps begin here, behind other work, whose time is not theirs."""
         self._since = time.perf_counter()
 
     def issued(self) -> None:

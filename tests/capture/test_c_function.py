@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,26 @@ def test_a_fork_of_it_is_followed(two: Two) -> None:
         step()
     assert step.report().nodes_by_type == {"kernel": 1, "memset": 1}
     assert (download(two.y, two.rig.stream) == 1.75).all()
+
+
+def test_its_nodes_are_on_its_stream_unless_it_forked(two: Two) -> None:
+    launch, forks = two.function("launch"), two.function("forks")
+
+    def body(stream: int) -> None:
+        launch(stream, two.y, two.x, 0.5, N)
+        forks(stream, two.y, two.x, 0.5, N)
+        memset_d8_async(two.y.address, 0, 4, stream)
+
+    step = two.step("launch", body=body)
+    for _ in range(2):
+        step()
+    streams = [(node.kind, node.stage, node.stream) for node in read(step).nodes]
+    assert sorted(streams, key=str) == [
+        ("kernel", "forks (C)", None),
+        ("kernel", "launch (C)", 0),
+        ("memset", "", 0),
+        ("memset", "forks (C)", None),
+    ]
 
 
 def test_a_host_function_of_it_runs_at_each_replay(two: Two) -> None:
@@ -212,6 +233,73 @@ def test_its_fills_and_host_calls_are_not_taken_for_ours(two: Two) -> None:
          *(("calls_back (C)", kind) for kind in ("kernel", "host"))]
     )  # fmt: skip
     assert all("test_c_function.py" in node.where for node in read(step).nodes)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_its_fills_in_a_conditionals_body_are_not_taken_for_ours(two: Two, nested: bool) -> None:
+    steer, forks = Conditional(two.rig.library), two.function("forks")
+    piece, flag = two.pool.take("piece", 64), two.pool.take("flag", 1, np.int32)
+    upload(flag, np.ones(1, np.int32), two.rig.stream)
+
+    def inner(stream: int) -> None:
+        forks(stream, two.y, two.x, 0.5, N)
+        for place, name in enumerate(("one", "two")):
+            with stage(name):
+                memset_d8_async(piece.address, 0, 31 + place, stream)
+            forks(stream, two.y, two.x, 0.5, N)
+
+    def body(stream: int) -> None:
+        def innermost(stream: int) -> None:
+            steer.run_if(stream, flag, inner)
+
+        with stage("outside"):
+            memset_d8_async(piece.address, 0, 33, stream)
+        steer.run_if(stream, flag, innermost if nested else inner)
+        forks(stream, two.y, two.x, 0.5, N)
+
+    step = two.step("forks", body=body)
+    for _ in range(2):
+        step()
+    form = read(step)
+    deepest = max(node.body for node in form.nodes)
+    assert deepest == (2 if nested else 1)
+    # By what only the node itself can tell: the fill of the library's is one of 16 words.
+    fills = [node for node in form.nodes if node.kind == "memset"]
+    found = {(n.body, n.stage, n.attributes["element"], n.attributes["width"]) for n in fills}
+    assert found == {
+        (0, "outside", 1, 33),
+        (0, "forks (C)", 4, 16),
+        (deepest, "one", 1, 31),
+        (deepest, "two", 1, 32),
+        (deepest, "forks (C)", 4, 16),
+    }
+    kernels = Counter((n.body, n.stage) for n in form.nodes if n.name == "leaky_sum")
+    assert kernels == {(0, "forks (C)"): 1, (deepest, "forks (C)"): 3}
+    assert len(fills) == 7 and all("test_c_function.py" in node.where for node in fills)
+    # Once for the pass that primes and once for the replay: four calls each, y = y / 2 + 1.
+    assert (download(two.y, two.rig.stream) == 2 - 0.5**7).all()
+
+
+def test_the_atlas_counts_what_a_conditionals_body_holds(two: Two) -> None:
+    steer, forks = Conditional(two.rig.library), two.function("forks")
+    flag = two.pool.take("flag", 1, np.int32)
+    upload(flag, np.ones(1, np.int32), two.rig.stream)
+
+    def inner(stream: int) -> None:
+        with stage("inside"):
+            forks(stream, two.y, two.x, 0.5, N)
+
+    subject = Subject(
+        lambda stream: steer.run_if(stream, flag, inner),
+        two.rig.device,
+        two.pool,
+        two.rig.library,
+        two.rig.stream,
+    )
+    found = measure(subject, 3)
+    inside = {name: count for (at, name), count in found.nodes.items() if at == "inside/forks (C)"}
+    assert inside == {"leaky_sum": 1, "memset": 1}
+    assert found.launches[("inside/forks (C)", "forks (library call)")] == 1
 
 
 def test_its_kernels_in_a_conditionals_body_are_told_from_those_beside_it(two: Two) -> None:

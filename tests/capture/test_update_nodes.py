@@ -137,8 +137,13 @@ def test_bad_requests_are_told_and_set_nothing(parts: Parts) -> None:
         graph.set_params(0, {"rate": 1.0})
     with pytest.raises(ArgTypeError, match="value wants a value of float"):
         graph.set_params(0, {"value": "much"})
-    with pytest.raises(ConfigError, match="grid"):
+    with pytest.raises(ArgTypeError, match="add: grid wants one to three integers of at least 1"):
         graph.set_params(0, grid=0)
+    limit = parts.rig.device.most_shared
+    with pytest.raises(ArgTypeError, match=f"add: shared wants at most {limit} bytes"):
+        graph.set_params(0, shared=limit + 1)
+    with pytest.raises(ArgTypeError, match="add: block wants at most"):
+        graph.set_params(0, block=1025)
     with pytest.raises(ConfigError, match=r"node 1 \(memset, .* is no kernel"):
         graph.set_params(1, {"value": 1.0})
     with pytest.raises(ConfigError, match=r"node 2 \(host\) .* cannot be disabled"):

@@ -39,7 +39,7 @@ def sample() -> Form:
     }
     nodes = (
         Node(0, 0, "kernel", "scale", "a.py:1", "forward", True, (), kernel, (x, y, rate)),
-        Node(1, 0, "memcpy", "memcpy", waits=(0,), attributes=copied, arguments=(x,)),
+        Node(1, 0, "memcpy", "memcpy", waits=(0,), attributes=copied, arguments=(x,), stream=1),
         Node(2, 0, "conditional", "conditional", waits=(1, 0)),
         Node(3, 1, "kernel", "scale", attributes=kernel, enabled=False),
     )
@@ -78,6 +78,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "wide": (lambda g: g["memory"][0].update(nbytes=1 << 64), r"nbytes: .* to 2\*\*64 - 1"),
     "flag": (lambda g: g["nodes"][0].update(enabled=1), "enabled: it must be true or false"),
     "true as 1": (lambda g: g["nodes"][1].update(index=True), "index: .* whole number"),
+    "stream": (lambda g: g["nodes"][1].update(stream=None), "stream: it must be a whole number"),
     "role": (lambda g: g["memory"][0].update(role="king"), "role: it must be one of"),
     "hex": (lambda g: _arg(g).update(data="zz"), "data: .* in hexadecimal"),
     "code": (lambda g: _arg(g).update(code="P"), "code: it must be one of"),

@@ -93,7 +93,6 @@ def test_memory_that_no_priming_pass_took(wrong: Run) -> None:
     assert (leak["kind"], leak["stopped"], leak["times"]) == ("allocation", True, 3)
     assert leak["where"] == line("wrong.py", "TAKES")
     assert only(wrong.of("refusals", "allocates"))["type"] == "CaptureAllocationError"
-    assert "allocation, refused in 'allocates' at tests/doctor/scripts/wrong.py:" in wrong.out
 
 
 def test_two_nodes_that_race(wrong: Run) -> None:
@@ -104,10 +103,28 @@ def test_two_nodes_that_race(wrong: Run) -> None:
 
 def test_each_advice_names_a_page_that_is_there(wrong: Run) -> None:
     assert {one["about"] for one in wrong.report["advice"]} == {
-        "unowned pointers", "stale pointers", "leaked allocation", "FrozenScalar",
-        "CaptureAllocationError", "frozen scalars", "races",
+        "unowned pointers", "stale pointers", "FrozenScalar", "CaptureAllocationError",
+        "frozen scalars", "races",
     }  # fmt: skip
     assert all((ROOT / one["page"]).is_file() for one in wrong.report["advice"])
+
+
+def test_everything_is_said_once_with_a_count(wrong: Run) -> None:
+    """A refusal is no leak, no frozen scalar and no advice beside: that is where it was thrice."""
+    report = wrong.out[wrong.out.index("doctor: ") :]
+    for label, mark in (("frozen", "FROZEN"), ("allocates", "TAKES")):
+        refusal, where = only(wrong.of("refusals", label)), line("wrong.py", mark)
+        (said,) = [text for text in report.splitlines() if where.removeprefix(f"{ROOT}/") in text]
+        assert said.startswith(f"  {label!r}: {refusal['type']}: ") and said.endswith(" (3 times)")
+        assert report.count(refusal["remedy"]) == 1
+    assert "  remedy: keep what changes from step to step" in report
+    for one in wrong.report["advice"]:
+        assert report.count(one["text"]) == 1, one
+    assert [text for text in report.splitlines() if not text.startswith(" ")][1:-1] == [
+        "captures:", "unowned pointers:", "frozen scalars:", "refusals:", "races:", "advice:",
+    ]  # fmt: skip
+    advice = report[report.index("advice:") :]
+    assert "FrozenScalar" not in advice and "leaked" not in advice
 
 
 def test_nothing_is_found_where_nothing_is_wrong(device: Device, tmp_path: Path) -> None:

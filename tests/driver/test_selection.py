@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lowgraph.driver import compat, device
+from lowgraph.driver import compat, device, selection
 from lowgraph.errors import ConfigError, DeviceUnavailable
 from tests.support.process import output_of
 from tests.support.stub_driver import build_stub
@@ -73,6 +74,17 @@ def test_second_device_is_refused(no_driver: dict[str, str]) -> None:
             text == f"this process already has the device host; {spec} needs a process of its own"
         )
         assert still == "host"
+
+
+def test_another_gpu_is_a_second_device_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = SimpleNamespace(spec="cuda:0")
+    monkeypatch.setattr(selection, "_device", first)
+    for spec in ("auto", "cuda", "cuda:0"):
+        assert selection.open_device(spec) is first  # type: ignore[comparison-overlap]
+    for spec in ("cuda:1", "host"):
+        told = f"already has the device cuda:0; {spec} needs a process of its own"
+        with pytest.raises(DeviceUnavailable, match=told):
+            selection.open_device(spec)
 
 
 def test_a_refused_device_leaves_the_choice_open(no_driver: dict[str, str]) -> None:

@@ -9,12 +9,20 @@ import pytest
 
 from lowgraph.driver import gate
 from tests.embedding.small import Small
+from tests.embedding.theirs import Theirs
 from tests.support.rig import Rig
 
 
 @pytest.fixture
 def small(rig: Rig) -> Iterator[Small]:
     made = Small(rig)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def theirs(small: Small) -> Iterator[Theirs]:
+    made = Theirs(small)
     yield made
     made.close()
 

@@ -57,6 +57,8 @@ def _made(name: str) -> str:
         return debug.html(graphs.large(100), {"forward/layer 0": 100.0, "backward/layer 1": 50.0})
     if name == "bodies":
         return debug.html(graphs.nested())
+    if name == "forked":
+        return debug.html(graphs.forked())
     if name == "many":
         return debug.html(graphs.many_arguments(300))
     return debug.html(graphs.large({"small": 100, "large": 5000}[name]))

@@ -68,6 +68,18 @@ def large(count: int) -> Form:
     return form(nodes, memory)
 
 
+def forked() -> Form:
+    """Two streams: a fork onto stream 1 of one stage, the captured stream's work beside it, a join,
+    and a node of neither.
+    """
+    rows: tuple[tuple[tuple[int, ...], str, int | None], ...] = (
+        ((), "begin", 0), ((0,), "side", 1), ((1,), "side", 1), ((0,), "main", 0),
+        ((3,), "main", 0), ((4, 2), "", None), ((5,), "end", 0),
+    )  # fmt: skip
+    return form([kernel(at, waits, stage=stage, stream=stream)
+                 for at, (waits, stage, stream) in enumerate(rows)])  # fmt: skip
+
+
 def nested() -> Form:
     """A child graph of two in node 1, and a body whose node is not known."""
     inner = [replace(kernel(n, (n - 1,) if n > 3 else ()), body=1) for n in (3, 4)]

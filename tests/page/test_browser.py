@@ -25,6 +25,12 @@ def selected(browser: Browser) -> str:
     return f"{browser.text('#inspector h2')}, {browser.text('#inspector .sub')}"
 
 
+def facts(browser: Browser) -> dict[str, str]:
+    """What the inspector says of the node, by name."""
+    names, told = browser.all("#inspector dt"), browser.all("#inspector dd")
+    return {name.text: value.text for name, value in zip(names, told, strict=True)}
+
+
 def click_node(browser: Browser, index: int) -> None:
     browser.one(f".node[data-index='{index}']").click()
 
@@ -56,6 +62,24 @@ def test_a_fork_is_two_links_and_a_branch_beside(browser: Browser, page: Pages) 
     assert trunk["y"] == branch["y"] and trunk["x"] < branch["x"]
     frames = [frame.text for frame in browser.all(".group span")]
     assert "forward/layer 0" in frames
+
+
+def test_lanes_are_streams_with_their_names(browser: Browser, page: Pages) -> None:
+    browser.open(page("forked"))
+    names = {lane.text: lane.rect for lane in browser.all(".lane")}
+    assert list(names) == ["stream 0, captured", "stream 1"]
+    boxes = {int(box.get_attribute("data-index")): box.rect for box in browser.all(".node")}
+    for name, places in (("stream 0, captured", (0, 3, 4, 6)), ("stream 1", (1, 2))):
+        left, bottom = names[name]["x"], names[name]["y"] + names[name]["height"]
+        assert {boxes[place]["x"] for place in places} == {left}
+        assert all(boxes[place]["y"] >= bottom for place in places)
+    assert names["stream 0, captured"]["x"] < names["stream 1"]["x"]
+    browser.open(page("forked"), "node=0.2")
+    assert facts(browser)["stream"] == "stream 1"
+    browser.open(page("forked"), "node=0.5")
+    assert selected(browser).endswith("node 5") and "stream" not in facts(browser)
+    browser.open(page("small"))
+    assert browser.all(".lane") == []
 
 
 def test_what_runs_in_a_node_is_a_link_away(browser: Browser, page: Pages) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from lowgraph.debug.form import Memory, Node
+from lowgraph.debug.form import Body, Memory, Node
 from lowgraph.debug.page.critical import critical, node_times
 from lowgraph.debug.page.lanes import in_order, lanes, timeline
 from lowgraph.debug.page.lifetimes import address_map, in_use, lives
@@ -17,10 +17,16 @@ from lowgraph.errors import ConfigError
 from tests.page.graphs import form, kernel, large, nested, pointer
 
 
-def drawn_by_dice(seed: int, count: int = 60) -> list[Node]:
+def drawn_by_dice(seed: int, count: int = 60, streams: int = 0) -> list[Node]:
+    """streams: that nodes are of at random, as no capture would have it; some are of none."""
     dice = random.Random(seed)
     waits = [min(n, dice.choice((0, 1, 1, 1, 3))) for n in range(count)]
-    return [kernel(n, sorted(dice.sample(range(max(0, n - 9), n), waits[n]))) for n in range(count)]
+    nodes = [
+        kernel(n, sorted(dice.sample(range(max(0, n - 9), n), waits[n]))) for n in range(count)
+    ]
+    if not streams:
+        return nodes
+    return [replace(node, stream=dice.choice((None, *3 * tuple(range(streams))))) for node in nodes]
 
 
 def test_a_chain_is_one_lane_and_a_branch_another() -> None:
@@ -38,9 +44,52 @@ def test_a_lane_is_used_again_once_its_branch_has_ended() -> None:
     assert lanes(nodes).lane == [0, 0, 1, 0, 0, 1, 0]
 
 
+def test_a_lane_is_a_stream_where_it_is_known() -> None:
+    # Stream 0: 0, 3; stream 4: 1, 2. By branches 0 -> 1 -> 2 is one lane, being the longer way.
+    waits: list[tuple[int, ...]] = [(), (0,), (1,), (0,), (2, 3)]
+    streams = (0, 4, 4, 0, 0)
+    nodes = [kernel(n, waits[n], stream=streams[n]) for n in range(5)]
+    found = lanes(nodes)
+    assert found.lane == [0, 1, 1, 0, 0] and found.row == [0, 1, 2, 1, 3]
+    assert found.streams == (0, 4)
+    assert found.above == [None, None, 1, 0, 3]
+    assert lanes([replace(node, stream=None) for node in nodes]).lane == [0, 0, 0, 1, 0]
+    assert lanes([replace(node, stream=None) for node in nodes]).streams == ()
+
+
+def test_a_node_of_an_unknown_stream_goes_on_where_there_is_room() -> None:
+    nodes = [kernel(0, (), stream=0), kernel(1, (0,)), kernel(2, (0,), stream=1), kernel(3, (0,)),
+             kernel(4, (3,)), kernel(5, (1, 2, 4), stream=0)]  # fmt: skip
+    found = lanes(nodes)
+    assert found.lane == [0, 0, 1, 2, 2, 0]
+    assert found.above == [None, 0, None, None, 3, 1]
+
+
+def test_two_nodes_of_a_stream_that_nothing_orders_do_not_cover_each_other() -> None:
+    nodes = [kernel(0, (), stream=0), kernel(1, (), stream=0), kernel(2, (0, 1), stream=0)]
+    assert lanes(nodes).lane == [0, 1, 0]
+
+
+def test_streams_are_named_above_the_lanes_of_each_body() -> None:
+    inner = [replace(kernel(n, ()), body=1, stream=n) for n in (3, 4)]
+    nodes = [kernel(0, (), stream=0), Node(1, 0, "graph", "graph", waits=(0,)),
+             kernel(2, (0,), stream=2), *inner, replace(kernel(5, ()), body=2)]  # fmt: skip
+    given = form(nodes, (), (Body("all"), Body("child", 1), Body("loop")))
+    found = picture(given)
+    assert [one.stream for one in found.names] == [0, 2, 3, 4]
+    for name in found.names:
+        of_it = [found.boxes[node.index] for node in nodes if node.stream == name.stream]
+        assert {x for x, _, _ in of_it} == {name.x}
+        assert all(name.y + 20 <= y for _, y, _ in of_it), "above all of them"
+    tops = [section.y for section in found.sections]
+    assert all(a < b for a, b in pairwise(tops))
+    assert picture(form([replace(node, stream=None) for node in nodes[:3]])).names == []
+
+
+@pytest.mark.parametrize("streams", [0, 1, 4])
 @pytest.mark.parametrize("seed", range(20))
-def test_no_two_nodes_stand_in_one_place_and_edges_lead_down(seed: int) -> None:
-    nodes = drawn_by_dice(seed)
+def test_no_two_nodes_stand_in_one_place_and_edges_lead_down(seed: int, streams: int) -> None:
+    nodes = drawn_by_dice(seed, streams=streams)
     found = lanes(nodes)
     assert len(set(zip(found.row, found.lane, strict=True))) == len(nodes)
     for at, node in enumerate(nodes):

@@ -11,9 +11,13 @@ from lowgraph.debug.stale import OUTSIDE
 if TYPE_CHECKING:
     from lowgraph.debug.doctor.report import DoctorReport
 
-__all__ = ["of"]
+__all__ = ["ERRORS", "NO_REMEDY", "of"]
 
-_ERRORS, _GRAPHS, _PAGE = "docs/errors.md", "docs/graphs.md", "docs/doctor.md"
+ERRORS = "docs/errors.md"
+NO_REMEDY = "read its reason, and the row of its name"
+"""For a refusal that has none of its own."""
+
+_GRAPHS, _PAGE = "docs/graphs.md", "docs/doctor.md"
 
 _LEAKS = {
     "work": "it ran once, while the graph was recorded, and is in no replay: send it to the stream "
@@ -28,7 +32,7 @@ _FROZEN = Advice(
     "frozen scalars",
     "every replay has the recorded value: keep what changes from step to step in device memory "
     "(the control block), and pass its address",
-    _ERRORS,
+    ERRORS,
 )
 _RACE = Advice(
     "races",
@@ -45,7 +49,7 @@ _EMPTY = Advice(
     "empty graphs",
     "nothing was sent to the stream while it captured, and replays do nothing: launch on the "
     "capturing stream",
-    _ERRORS,
+    ERRORS,
 )
 _CALLS = {
     900: "the call may not be made while a stream captures: make it before, or behind the end",
@@ -61,13 +65,13 @@ _ANY_CALL = "code 9xx of a capture: the driver's manual names the rule, docs/err
 
 def of(report: DoctorReport) -> Iterator[Advice]:
     """One for each kind of what was found."""
-    yield from _of_leaks(report.leaks)
+    yield from _of_leaks(report.leaked)
     yield from _of_unowned(report.unowned)
     yield from _of_refusals(report.refusals)
     yield from _of_calls(report.captures)
     if any(one.outcome == "recorded" and not one.nodes for one in report.captures):
         yield _EMPTY
-    if any(not one.refused for one in report.frozen_scalars):  # else its refusal says it
+    if report.frozen:
         yield _FROZEN
     if any(race.certain for race in report.races):
         yield _RACE
@@ -84,14 +88,14 @@ def _of_leaks(leaks: list[Leak]) -> Iterator[Advice]:
 def _of_refusals(refusals: list[RefusalSeen]) -> Iterator[Advice]:
     """One for each kind of refusal, in the words of its remedy."""
     for one in {each.type: each for each in reversed(refusals)}.values():
-        yield Advice(one.type, one.remedy or "read its reason, and the row of its name", _ERRORS)
+        yield Advice(one.type, one.remedy or NO_REMEDY, ERRORS)
 
 
 def _of_calls(captures: list[CaptureSeen]) -> Iterator[Advice]:
     """One for each code with which the driver refused a call."""
     refused = [call for capture in captures for call in capture.refused]
     for code in sorted({call.code for call in refused}):
-        yield Advice(f"code {code}", _CALLS.get(code, _ANY_CALL), _ERRORS)
+        yield Advice(f"code {code}", _CALLS.get(code, _ANY_CALL), ERRORS)
 
 
 def _of_unowned(found: list[Unowned]) -> Iterator[Advice]:

@@ -99,7 +99,10 @@ class Leak:
 
 @dataclass
 class Unowned:
-    """A pointer of a graph that nothing is known to keep valid. kind: in words of `debug.stale`."""
+    """A pointer of a graph that nothing is known to keep valid. kind: in words of `debug.stale`.
+
+    nodes: how many of the graph have it, of this kernel and argument; `node` is the first.
+    """
 
     graph: str
     node: int
@@ -109,6 +112,7 @@ class Unowned:
     kind: str
     where: str
     text: str
+    nodes: int = 1
 
 
 @dataclass
@@ -127,7 +131,10 @@ class FrozenFound:
 
 @dataclass
 class RefusalSeen:
-    """A reason why lowgraph did not record. type: the error's name. broken: see `bisect.Break`."""
+    """A reason why lowgraph did not record. type: the error's name. broken: see `bisect.Break`.
+
+    reason: without what `broken` and `suspects` say.
+    """
 
     label: str
     type: str

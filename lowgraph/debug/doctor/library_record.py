@@ -55,6 +55,7 @@ class LibraryRecord:
         self.leaks: list[Leak] = []
         self.notes: list[str] = []
         self._unowned: dict[tuple[str, str, str, int], Unowned] = {}
+        self._unowned_nodes: dict[tuple[str, str, str, int], set[int]] = {}
         self._declared: dict[str, tuple[Pin, ...]] = {}  # by the step's label
         self._places: dict[str, set[tuple[int, int]]] = {}  # address, bytes: of these, ever
         self._graphs: weakref.WeakSet[CapturedGraph] = weakref.WeakSet()
@@ -189,7 +190,10 @@ class LibraryRecord:
             key = label, one.kernel, one.argument, one.address
             where = form.nodes[one.node].where
             told = one.node, one.kernel, one.argument, one.address, one.kind, where, str(one)
-            self._unowned.setdefault(key, Unowned(label, *told))
+            known = self._unowned.setdefault(key, Unowned(label, *told))
+            nodes = self._unowned_nodes.setdefault(key, set())  # it is asked more than once
+            nodes.add(one.node)
+            known.nodes = len(nodes)
 
     def _add(self, seen: CaptureSeen) -> None:
         for known in self.captures:
@@ -225,11 +229,12 @@ def _seen(form: Form, mode: str, began_at: str) -> CaptureSeen:
 
 
 def _refusal(label: str, refusal: CaptureRefused, began_at: str) -> RefusalSeen:
-    broken, suspects = "", tuple[str, ...]()
+    reason, broken, suspects = refusal.reason, "", tuple[str, ...]()
     if isinstance(refusal, CaptureFailed):
         broken = refusal.broken.told() if isinstance(refusal.broken, Break) else ""
         suspects = tuple(map(str, refusal.suspects[:3]))
-    told = refusal.reason, refusal.where or "", refusal.stage, refusal.remedy, began_at
+        reason = refusal.brief or reason
+    told = reason, refusal.where or "", refusal.stage, refusal.remedy, began_at
     return RefusalSeen(label, type(refusal).__name__, *told, broken, suspects)
 
 

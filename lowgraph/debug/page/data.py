@@ -57,6 +57,7 @@ def graph_data(
         "sections": [[one.body, one.y, one.height] for one in placed.sections],
         "groups": [[one.x, one.y, one.width, one.height, printable(one.stage)]
                    for one in placed.groups],
+        "lanes": [[one.x, one.y, one.stream] for one in placed.names],
         "bodies": [[printable(body.label), body.parent] for body in form.bodies],
         "nodes": _nodes(form, placed.boxes, order, times),
         "stages": _stages(form, order, times),
@@ -98,6 +99,7 @@ def _nodes(
             "name": printable(node.name),
             "where": printable(node.where),
             "stage": printable(node.stage),
+            "stream": node.stream,
             "enabled": node.enabled,
             "attributes": [[name, _attribute(value)] for name, value in node.attributes.items()
                            if value not in _NO_SIZE],

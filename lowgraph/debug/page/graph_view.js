@@ -127,7 +127,7 @@ class GraphView {
   }
 
   drawFrames([, top, , bottom]) {
-    const { groups, sections, bodies } = this.graph;
+    const { groups, sections, lanes, bodies } = this.graph;
     const seen = groups.filter(([, y, , height]) => y < bottom && y + height > top);
     const made = seen.map(([x, y, width, height, stage]) => {
       const name = make("span", { text: clipped(stage), title: stage });
@@ -137,6 +137,12 @@ class GraphView {
       frame.style.setProperty("--hue", this.graph.hue(stage));
       return frame;
     });
+    for (const [x, y, stream] of lanes) {
+      if (y > bottom || y < top - 50) continue;
+      const name = make("div", { class: "lane", text: streamName(stream) });
+      Object.assign(name.style, { left: `${x}px`, top: `${y}px` });
+      made.push(name);
+    }
     for (const [body, y] of sections.filter(([one]) => one > 0)) {
       if (y > bottom || y < top - 50) continue;
       const [label, parent] = bodies[body];

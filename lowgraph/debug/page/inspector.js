@@ -30,6 +30,7 @@ class Inspector {
       ["kind", node.enabled ? node.kind : `${node.kind}, switched off`],
       ["stage", node.stage ? link(node.stage, () => this.search.set("stage", node.stage)) : "none"],
       ["launched at", node.where || "not known"],
+      ["stream", node.stream === null ? null : streamName(node.stream)],
       ...node.attributes,
       ["time", node.us === null ? null : `${node.us.toFixed(2)} us, its share of the stage's`],
       ["critical path", node.onPath ? "on it" : "not on it"],

@@ -1,8 +1,8 @@
 """Which row and lane of the page each node of a body has.
 
 A row is a depth: a node stands one row below the lowest of those that it waits for. A lane is a
-branch: what a fork issued stands beside what it forked from. A graph has forgotten the streams that
-it was captured on; its branches are what is left of them.
+stream where it is known to which the nodes were sent. A graph itself has forgotten that, so that of
+somebody else's a lane is a branch: what a fork issued stands beside what it forked from.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 from lowgraph.debug.form import Form, Node
 
@@ -18,11 +19,15 @@ __all__ = ["Lanes", "in_order", "lanes", "timeline"]
 
 @dataclass(frozen=True)
 class Lanes:
-    """By place in the body: row and lane, both from 0. above: the place above it on its branch."""
+    """By place in the body: row and lane, both from 0. above: the place above it on its branch.
+
+    streams: the number of each lane's stream, from the first lane on; () where lanes are branches.
+    """
 
     row: list[int]
     lane: list[int]
     above: list[int | None]
+    streams: tuple[int, ...] = ()
 
 
 def in_order(nodes: Sequence[Node]) -> list[int]:
@@ -43,13 +48,19 @@ def in_order(nodes: Sequence[Node]) -> list[int]:
 
 
 def lanes(nodes: Sequence[Node]) -> Lanes:
-    """Rows and lanes of one body; of a fork, the longest way to an end keeps its lane."""
+    """Rows and lanes of one body; of a fork, the longest way to an end keeps its branch's lane.
+
+    A node whose stream is not known stands on that of what it waits for if there is room, else
+    behind all streams.
+    """
     place = {node.index: at for at, node in enumerate(nodes)}
     waits = [[place[start] for start in node.waits] for node in nodes]
     order, after = in_order(nodes), _after(nodes, place)
     row, depth = [0] * len(nodes), [0] * len(nodes)
     for at in order:
         row[at] = max((row[start] + 1 for start in waits[at]), default=0)
+    if any(node.stream is not None for node in nodes):
+        return _by_stream(nodes, row, waits, order)
     heir: list[int | None] = [None] * len(nodes)
     for at in reversed(order):
         if after[at]:
@@ -83,6 +94,35 @@ def _choose(found: Lanes, waits: list[list[int]], heir: list[int | None]) -> Non
         for at in places:
             if heir[at] is None:
                 heapq.heappush(free, found.lane[at])
+
+
+def _by_stream(
+    nodes: Sequence[Node], row: list[int], waits: list[list[int]], order: Sequence[int]
+) -> Lanes:
+    streams = sorted({node.stream for node in nodes if node.stream is not None})
+    lane_of = {stream: lane for lane, stream in enumerate(streams)}
+    taken: dict[tuple[int, int], int] = {}  # by row and lane
+    for at in order:
+        # A capture puts a stream's nodes behind each other; whoever changed edges may not have.
+        stream = nodes[at].stream
+        if stream is not None:
+            taken.setdefault((row[at], lane_of[stream]), at)
+    lane = [0] * len(nodes)
+    for (_, where), at in taken.items():
+        lane[at] = where
+    placed = set(taken.values())
+    for at in order:
+        if at not in placed:
+            wanted = chain((lane[start] for start in waits[at]), count(len(streams)))
+            lane[at] = next(one for one in wanted if (row[at], one) not in taken)
+            taken[row[at], lane[at]] = at
+    above: list[int | None] = [None] * len(nodes)
+    last: dict[int, int] = {}
+    for (_, where), at in sorted(taken.items()):
+        if last.get(where) in waits[at]:
+            above[at] = last[where]
+        last[where] = at
+    return Lanes(row, lane, above, tuple(streams))
 
 
 def timeline(form: Form) -> list[int]:

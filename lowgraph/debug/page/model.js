@@ -1,6 +1,11 @@
 "use strict";
 // A graph of the page's data, with what can be looked up in it.
 
+/** A stream by its number. */
+function streamName(stream) {
+  return stream ? `stream ${stream}` : "stream 0, captured";
+}
+
 class Graph {
   constructor(data, number) {
     Object.assign(this, data);

@@ -1,7 +1,8 @@
 """Where everything of a graph's picture stands, in pixels at full size, y downwards.
 
-Bodies stand below each other, the whole graph first. What one branch does of one stage is a group:
-a frame with the stage's name above its first node.
+Bodies stand below each other, the whole graph first. Where lanes are streams their names stand
+above them. What one lane does of one stage is a group: a frame with the stage's name above its
+first node.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from lowgraph.debug.form import Form, Node
 from lowgraph.debug.page.lanes import Lanes, lanes
 
-__all__ = ["Group", "Picture", "Section", "picture"]
+__all__ = ["Group", "Name", "Picture", "Section", "picture"]
 
 _WIDTHS = {1: (420,), 2: (340, 200)}  # of the boxes of each lane, where there are so few
 _NARROW = 208  # of all others
@@ -21,12 +22,13 @@ _BESIDE, _BELOW = 40, 16  # room between boxes, for edges
 _MARGIN = 24
 _NAME = 22  # above a group's first row, for its stage
 _TITLE = 30  # above a body's margin
+_LANE = 20  # above that margin too, for the names of streams
 _INSET = 8  # of a group's frame around its boxes
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes of one branch that follow each other and are of one stage."""
+    """Nodes of one lane that follow each other and are of one stage."""
 
     x: int
     y: int
@@ -44,6 +46,15 @@ class Section:
     height: int
 
 
+@dataclass(frozen=True)
+class Name:
+    """What stands above a lane of a body: the stream that it is."""
+
+    x: int
+    y: int
+    stream: int
+
+
 @dataclass
 class Picture:
     """boxes: x, y and width of each node's, by index. row: height of them all. width, height: of
@@ -54,6 +65,7 @@ class Picture:
     row: int = _HEIGHT
     groups: list[Group] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
+    names: list[Name] = field(default_factory=list)
     width: int = 0
     height: int = 0
 
@@ -82,6 +94,9 @@ def _place(
     lefts = [_MARGIN]
     for width in widths:
         lefts.append(lefts[-1] + width + _BESIDE)
+    names = zip(lefts, placed.streams, strict=False)
+    found.names += [Name(left, top, stream) for left, stream in names]
+    top += _LANE if placed.streams else 0
     runs = _runs(nodes, placed)
     named = {placed.row[run[0]] for run in runs if nodes[run[0]].stage}
     rows, y = [], top + _MARGIN
@@ -104,7 +119,7 @@ def _place(
 
 
 def _runs(nodes: Sequence[Node], placed: Lanes) -> list[list[int]]:
-    """Places of nodes that follow each other on a branch and have one stage."""
+    """Places of nodes that follow each other on a lane and have one stage."""
     runs: list[list[int]] = []
     run_of: dict[int, list[int]] = {}
     for at in sorted(range(len(nodes)), key=lambda one: placed.row[one]):

@@ -61,23 +61,25 @@ class Subject:
     def launches(self, graph: CapturedGraph | None) -> Kernels:
         """Run one eager step; returns its kernel launches.
 
-        What a library launches is told by a graph of the same step. Without one each of its calls
-        whose kernels are not known counts once, under the name of the call.
+        What a library launches is told by a graph of the same step. Without one, and in the body of
+        a conditional, each of its calls whose kernels are not known counts once, under the name of
+        the call.
         """
         journal = Journal("light")
         with open_window.LOCK, journal.watch():
             self.eager()
         found = Counter((launch.stage, launch.kernel) for launch in journal.launches)
         if graph is not None:
-            return found + library_kernels(graph)
+            found += library_kernels(graph)
         for call in journal.library:
-            count = 1 if call.kernels is None else call.kernels
-            found[call.stage, f"{call.name} (library call)"] += count
+            if graph is None or call.body:  # a graph has a body's nodes once, however often it ran
+                count = 1 if call.kernels is None else call.kernels
+                found[call.stage, f"{call.name} (library call)"] += count
         return found
 
 
 def library_kernels(graph: CapturedGraph) -> Kernels:
-    """Kernel nodes that calls of foreign libraries added."""
+    """Kernel nodes that calls of foreign libraries added, those in bodies of conditionals not."""
     contents = graph.contents
     foreign = (i for i, one in contents.origins.items() if isinstance(one, LibraryCall))
     return Counter((contents.origins[i].stage, contents.name(i)) for i in foreign)
@@ -85,13 +87,11 @@ def library_kernels(graph: CapturedGraph) -> Kernels:
 
 def nodes(graph: CapturedGraph) -> Kernels:
     """All nodes of a graph, those in the bodies of its conditionals too: each once."""
-    contents = graph.contents
-    found = Counter(
+    return Counter(
         (contents.origins[i].stage if i in contents.origins else "", contents.name(i))
+        for contents in (graph.contents, *graph.contents.inside)
         for i in range(len(contents.nodes))
     )
-    inside = (launch for launch in contents.journal.launches if launch.body > 0)
-    return found + Counter((launch.stage, launch.kernel) for launch in inside)
 
 
 def by_stage(kernels: Kernels, stages: Iterable[str] = ()) -> dict[str, int]:
