@@ -11,7 +11,7 @@ and recaptures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -161,7 +161,7 @@ class Audit:
 
     def _adopt(self, reading: Reading) -> None:
         self.form = reading.form
-        self._pieces = list(reading.pieces)
+        self._pieces, self._memory = list(reading.pieces), list(reading.form.memory)
         self._contents: Contents | None = None
         self._records: list[NodeRecord] = []
         graph = self._graph()
@@ -197,20 +197,42 @@ class Audit:
 
     def _reread(self, graph: CapturedGraph, changed: list[int]) -> None:
         """Nodes that were set. The others keep what they were recorded with."""
-        known, base = KnownMemory(graph.pool, self._foreign), len(self._pieces)
-        nodes = list(self.form.nodes)
+        known, nodes = KnownMemory(graph.pool, self._foreign), list(self.form.nodes)
         for index in changed:
             record = self._records[index] = graph.node(index)
-            node = reread(nodes[index], record, known)
-            shifted = tuple(
-                one if one.memory is None else replace(one, memory=base + one.memory)
-                for one in node.arguments
+            nodes[index] = reread(nodes[index], record, known)
+        apart = set(changed)
+        kept = {one.memory for node in nodes if node.index not in apart for one in node.arguments}
+        places = self._take_in(known, kept)
+        for index in changed:
+            told = (
+                one if one.memory is None else replace(one, memory=places[one.memory])
+                for one in nodes[index].arguments
             )
-            nodes[index] = replace(node, arguments=shifted)
-        self._pieces += known.pieces
-        memory = (*self.form.memory, *known.used)
-        self.form = replace(self.form, memory=memory, nodes=tuple(nodes))
+            nodes[index] = replace(nodes[index], arguments=tuple(told))
+        self.form = replace(self.form, memory=tuple(self._memory), nodes=tuple(nodes))
         self._index()
+
+    def _take_in(self, known: KnownMemory, kept: Collection[int | None]) -> list[int]:
+        """Places of what nodes were set to: of the same memory, or such as no node needs any more.
+
+        A rebind pin sets its nodes at every move: new places for each would fill the memory.
+        """
+        held = {
+            (self._memory[place], id(self._pieces[place])): place
+            for place in kept
+            if place is not None
+        }
+        free = iter([place for place in range(len(self._memory)) if place not in kept])
+        places = []
+        for memory, piece in zip(known.used, known.pieces, strict=True):
+            place = held.get((memory, id(piece)))
+            if place is None:
+                place = next(free, len(self._memory))
+                self._memory[place : place + 1] = [memory]
+                self._pieces[place : place + 1] = [piece]
+            places.append(place)
+        return places
 
     def _bad(self) -> dict[int, tuple[str, str]]:
         """Kind and since when, by place in the form's memory."""
