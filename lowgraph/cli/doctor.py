@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from lowgraph.cli.outcome import FAILED
+from lowgraph.cli.outcome import FAILED, INTERRUPTED
 from lowgraph.cli.script import (
     Script,
     add_script,
@@ -55,6 +55,9 @@ def run(given: argparse.Namespace) -> None:
     try:
         with doctor:
             code, kept = _outcome(script)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+        raise
     finally:
         # A child that was forked and came here by itself has its own exit code, and no report.
         found = 0

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from lowgraph.cli.outcome import FAILED
+from lowgraph.driver.callers import working_folder
 from lowgraph.errors import ConfigError
 
 __all__ = ["Script", "add_script", "exit_code_of", "run_script", "script_of", "show_error"]
@@ -21,11 +22,15 @@ __all__ = ["Script", "add_script", "exit_code_of", "run_script", "script_of", "s
 
 @dataclass(frozen=True)
 class Script:
-    """What to run. json: the file of --json, wherever that stood; None without one."""
+    """What to run, and from which folder: a script may go to another one.
+
+    json: the file of --json, wherever that stood; None without one.
+    """
 
     path: Path
     arguments: list[str]
     json: Path | None
+    folder: str
 
 
 def add_script(parser: argparse.ArgumentParser, flags: str = "") -> None:
@@ -61,7 +66,7 @@ def script_of(given: argparse.Namespace, command: str) -> Script:
         raise ConfigError(f"--json {out}: {out.parent} is no folder")
     if out is not None and out.is_dir():
         raise ConfigError(f"--json {out}: it is a folder, name a file")
-    return Script(script, arguments, out)
+    return Script(script, arguments, out and out.absolute(), working_folder())
 
 
 def run_script(script: Script) -> dict[str, Any]:

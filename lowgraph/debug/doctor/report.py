@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from lowgraph.capture import Break, Probe
@@ -21,6 +20,7 @@ from lowgraph.debug.doctor.findings import (
 )
 from lowgraph.debug.text import printable
 from lowgraph.driver import codes
+from lowgraph.driver.callers import from_folder
 from lowgraph.memory import counted
 from lowgraph.stages import within
 
@@ -33,7 +33,7 @@ class DoctorReport:
 
     breaks: of bisected windows; probes: of probe passes. beside: works of other threads during
     captures, which is no finding. seconds: the doctor's own, of listening. notes: what was not
-    looked at.
+    looked at. folder: that the doctor was made in, from which lines tell paths; "" for none.
     """
 
     device: str
@@ -49,6 +49,7 @@ class DoctorReport:
     beside: Mapping[str, int]
     seconds: float
     notes: list[str]
+    folder: str = ""
 
     @property
     def findings(self) -> int:
@@ -84,7 +85,6 @@ class DoctorReport:
 
     def lines(self) -> Iterator[str]:
         """The report for people."""
-        here = f"{Path.cwd()}/"
         graphs = [one for one in self.captures if one.outcome == "recorded"]
         yield (
             f"doctor: {counted(self.findings, 'finding')}; "
@@ -92,7 +92,7 @@ class DoctorReport:
             f"{self.device or 'no device: none was opened'}"
         )
         for title, texts in self._sections():
-            told = [printable(text.replace(here, "")) for text in texts]
+            told = [printable(from_folder(self.folder, text)) for text in texts]
             if told:
                 yield f"{title}:"
                 yield from (f"  {text}" for text in told)
