@@ -59,6 +59,15 @@ def test_a_form_comes_back_from_its_file(tmp_path: Path) -> None:
     assert form.nodes[0].arguments[2].text() == "nan", "what JSON has no number for"
 
 
+def test_a_graph_of_nothing_and_a_node_of_nothing_are_told_without_empty_brackets() -> None:
+    bare = Form("g", "host", "handle", (), (), (Body("g"),))
+    assert list(debug.lines(bare)) == ["graph 'g' on host: 0 nodes, 0 edges"]
+    assert debug.report_of(bare).findings == () and debug.diff(bare, bare).nodes == ()
+    assert debug.from_dict(debug.as_dict(bare)) == bare and debug.html(bare).isascii()
+    (line,) = (line for line in debug.lines(sample()) if "node 2 " in line)
+    assert line == "  node 2 (conditional): waits for 1, 0"
+
+
 def test_a_kernel_made_of_templates_has_a_name_of_thousands(tmp_path: Path) -> None:
     """And a note of it is longer by its title: what `show` writes, `show` reads."""
     form = sample()
