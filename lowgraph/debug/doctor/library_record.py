@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from lowgraph.capture import Break, CapturedGraph, Journal
 from lowgraph.capture.pins import Pin
-from lowgraph.debug.audit import Audit, report_of
+from lowgraph.debug.audit import Audit
+from lowgraph.debug.audit_report import report_of
 from lowgraph.debug.doctor.driver_record import DriverRecord
 from lowgraph.debug.doctor.findings import (
     LOWGRAPH,
