@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 
 from lowgraph import hostdev
@@ -15,6 +16,7 @@ from lowgraph.cli.script import (
     Script,
     add_script,
     exit_code_of,
+    reporting,
     run_script,
     script_of,
     show_error,
@@ -40,13 +42,15 @@ def run(given: argparse.Namespace) -> None:
     """Run the script, print what was found; ends with SystemExit unless all is well."""
     script = script_of(given, "check")
     _ask_for_checks()
+    out = sys.stdout
     try:
         code = _outcome(script)
     finally:
         found = _collect()
-        for finding in found:
-            print(from_folder(script.folder, _text(finding)))
-        print(_summary(found), flush=True)
+        with reporting(out):
+            for finding in found:
+                print(from_folder(script.folder, _text(finding)))
+            print(_summary(found))
         if script.json is not None:
             write_json(script.json, {"findings": [finding.as_dict() for finding in found]})
     if found or code:

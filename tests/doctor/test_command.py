@@ -51,6 +51,14 @@ def test_its_exit_code_is_kept(tmp_path: Path, act: str, code: int, err: str) ->
     assert f"{NAME} ended with {code} after " in done.out and done.report["exit_code"] == code
 
 
+@pytest.mark.parametrize("act", ["closes", "replaces"])
+def test_the_report_is_told_whatever_the_script_makes_of_stdout(tmp_path: Path, act: str) -> None:
+    done = run_doctor(tmp_path, NAME, act)
+    told = done.err if act == "closes" else done.out
+    assert (done.code, done.report["exit_code"]) == (0, 0)
+    assert [text[:19] for text in told.splitlines()] == ["doctor: 0 findings;", NAME[:19]]
+
+
 def test_a_script_may_leave_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     told = os.path.relpath(path, ROOT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import sys
@@ -49,6 +50,8 @@ if __name__ == "__main__":
         "processes": in_processes,
         "forks": forks,
         "leaves": leaves,
+        "closes": sys.stdout.close,
+        "replaces": lambda: setattr(sys, "stdout", io.StringIO()),
         "tells": lambda: print(__name__, __file__, sys.argv[1:]),
         "interrupted": lambda: os.kill(os.getpid(), 2),
     }
