@@ -41,6 +41,16 @@ part() {  # part NAME COMMAND...: run it, note its failure, go on
     printf -- '-- %s: %d s\n' "$name" $((SECONDS - start))
 }
 
+every() {  # every COMMAND ARG... [-- COMMAND ARG...]...: run them all, fail if any did
+    local code=0 words=()
+    for word in "$@" --; do
+        [ "$word" = -- ] || { words+=("$word"); continue; }
+        "${words[@]}" || code=1
+        words=()
+    done
+    return "$code"
+}
+
 install_offline() {
     local site=$scratch/site find='from lowgraph.kernels.source import kernels_folder as f; print(f())'
     # Into a folder of its own, which is left off the path again: the tests run from the checkout.
@@ -54,11 +64,12 @@ install_offline() {
 }
 
 other_bindings() {  # the folder $OTHER_BINDINGS holds another cuda-bindings; our cubins, same tests
-    PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" -c \
-        'import importlib.metadata as m; print("cuda-bindings", m.version("cuda-bindings"))'
-    PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" -m pytest -q -m "gpu or both" --device cuda \
-        tests/driver tests/kernel_library tests/capture tests/ops tests/optim
-    PYTHONPATH="$OTHER_BINDINGS:$PYTHONPATH" "$python" examples/train_small.py --device cuda \
+    local -x PYTHONPATH=$OTHER_BINDINGS:$PYTHONPATH
+    every "$python" -c \
+        'import importlib.metadata as m; print("cuda-bindings", m.version("cuda-bindings"))' \
+        -- "$python" -m pytest -q -m "gpu or both" --device cuda \
+        tests/driver tests/kernel_library tests/capture tests/ops tests/optim \
+        -- "$python" examples/train_small.py --device cuda \
         --steps 200 --json "$results/train_small_other_bindings.json"
 }
 
@@ -109,9 +120,9 @@ part "atlas of charlm" atlas_of charlm
 part "atlas of mamba2" atlas_of mamba2 --precision tf32
 part "agreement of runs and devices" "$python" tools/agreement.py "$results/agreement.json"
 beside() {  # beside MODEL PRESET: graphed beside ungraphed, and lowgraph beside PyTorch
-    "$python" -m lowgraph ab --device cuda --model "$1" --preset "$2" --steps 500 \
-        --json "$results/ab_$1.json" --plot "$results/ab_$1.png"
-    "$python" tools/parity.py --device cuda --model "$1" --preset "$2" --steps 2000 \
+    every "$python" -m lowgraph ab --device cuda --model "$1" --preset "$2" --steps 500 \
+        --json "$results/ab_$1.json" --plot "$results/ab_$1.png" \
+        -- "$python" tools/parity.py --device cuda --model "$1" --preset "$2" --steps 2000 \
         --json "$results/parity_$1.json" --plot "$results/parity_$1.png"
 }
 [ "$parity" = no ] || part "beside, mamba2" beside mamba2 perception
@@ -129,8 +140,7 @@ for name in step_overhead update_costs journal_cost optimizer_costs; do
         --json "$results/$name.json"
 done
 beside_rivals() {
-    mkdir -p "$results/bench"
-    "$python" -m lowgraph bench --device cuda ${BENCH_ROWS:+--rows "$BENCH_ROWS"} \
+    mkdir -p "$results/bench" && "$python" -m lowgraph bench --device cuda ${BENCH_ROWS:+--rows "$BENCH_ROWS"} \
         --json "$results/bench.json" --plot "$results/bench"
 }
 [ "$bench" = no ] || part "beside rivals" beside_rivals

@@ -32,9 +32,10 @@ sys.path.insert(0, str(ROOT))
 from lowgraph._version import VERSION  # noqa: E402
 from lowgraph.cli import exit_code  # noqa: E402
 from lowgraph.driver import open_device  # noqa: E402
-from lowgraph.models.registry import MODELS, find_model  # noqa: E402
+from lowgraph.models.registry import find_model  # noqa: E402
 from lowgraph.ops.philox import batch_starts  # noqa: E402
 from lowgraph.train import plot  # noqa: E402
+from lowgraph.train.checks import at_least  # noqa: E402
 from lowgraph.train.config import TrainConfig  # noqa: E402
 from lowgraph.train.datasets import Dataset, plan_for, read_data  # noqa: E402
 from lowgraph.train.loop import Trainer  # noqa: E402
@@ -45,6 +46,7 @@ from tests.models.cases import scheduled_rate  # noqa: E402
 
 Array = npt.NDArray[Any]
 
+MODELS = ("charlm", "mamba2", "mamba2-lm")  # that tools/parity_rival.py has a module of
 MARGIN = 10.0  # as for gradients: ten times the oracle's own distance
 FLOOR = 1e-6  # a loss is a float32 sum of thousands of terms: some units of 6e-8
 NUDGES = 3  # draws: of one alone, two right programs miss ten times in five of 24 runs
@@ -188,6 +190,9 @@ def windows(runs: dict[str, Any], size: int) -> list[dict[str, Any]]:
 
 def compare(given: argparse.Namespace) -> dict[str, Any]:
     """Train on both sides and compare; what F gets."""
+    at_least("window", given.window, 1)
+    if given.plot is not None:
+        plot.require(given.plot)
     config = TrainConfig(
         device=given.device, model=given.model, preset=given.preset, steps=given.steps,
         seed=given.seed, data=given.data, json=given.json, plot=given.plot, log_every=LAP,
@@ -248,7 +253,7 @@ def draw(path: Path, found: dict[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", default="charlm", choices=sorted(MODELS))
+    parser.add_argument("--model", default="charlm", choices=MODELS)
     parser.add_argument("--preset", help="size of the model (default: the device's)")
     parser.add_argument("--steps", type=int, default=2000, help="steps of each run (default: 2000)")
     parser.add_argument("--device", default="auto", help="auto, host, cuda or cuda:N")

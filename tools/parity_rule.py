@@ -276,6 +276,8 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=800, help="a multiple of 100")
     parser.add_argument("--json", type=Path, required=True)
     given = parser.parse_args()
+    if given.steps < WINDOW or given.steps % WINDOW:
+        parser.error(f"--steps {given.steps}: give a multiple of {WINDOW}")
     torch.set_num_threads(1)
     found: dict[int, dict[str, Distances]] = {}
     for seed in range(given.first, given.first + given.seeds):

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import os
 import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+
+from lowgraph.train.files import replace_file
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "public.md"
 BEGIN, END = "<!-- public-names -->\n", "<!-- /public-names -->"
@@ -69,9 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     text = PAGE.read_text(encoding="utf-8")
     section = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-    written = PAGE.with_suffix(".new")
-    written.write_text(section.sub(lambda _: BEGIN + table() + END, text), encoding="utf-8")
-    os.replace(written, PAGE)
+    replace_file(PAGE, section.sub(lambda _: BEGIN + table() + END, text).encode())
     return 0
 
 

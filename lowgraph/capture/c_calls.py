@@ -124,7 +124,9 @@ class Watched:
         self._stream = stream
         self._label = window.label
         self._where = open_window.requester()
-        self._before = _nodes(stream)
+        graph = driver.stream.capture_graph(stream)
+        # A number alone: the nodes before it are as many as the step has by then.
+        self._before = None if graph is None else driver.graph.count_nodes(graph)
         self.nodes: tuple[int, ...] = ()
         self._added: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
@@ -139,10 +141,10 @@ class Watched:
     def _look(self) -> None:
         """See what became of the capture."""
         self._status = driver.stream.capture_status(self._stream)
-        after = _nodes(self._stream)
-        if after is not None:
-            known = set(self._before or ())
-            self.nodes = tuple(node for node in after if node not in known)
+        graph = driver.stream.capture_graph(self._stream)
+        if graph is not None:
+            before = self._before or 0
+            self.nodes = tuple(driver.graph.nodes(graph, first=before))  # in the order of recording
             self._added = Counter(driver.graph.node_type(node) for node in self.nodes)
 
     def judge(self, code: int, failure: Noted, seen: Seen) -> CaptureRefused | None:
@@ -210,8 +212,3 @@ class Watched:
             self._where,
             _REMEDY,
         )
-
-
-def _nodes(stream: int) -> list[int] | None:
-    graph = driver.stream.capture_graph(stream)
-    return None if graph is None else driver.graph.nodes(graph)

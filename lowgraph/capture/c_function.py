@@ -75,7 +75,7 @@ class CFunction:
             raise ConfigError(f"{prototype!r} is no prototype of a function to enqueue: {_WANTED}")
         self.name = match["name"]
         try:
-            self._function = getattr(library, self.name)
+            self._function = library[self.name]  # an object of our own: `library.name` is theirs
         except AttributeError:
             raise ConfigError(f"{library._name} has no function {self.name}") from None
         _, _, rest = match["rest"].partition(",")

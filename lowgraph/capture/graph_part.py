@@ -15,14 +15,13 @@ keeps its memory: their graph may run still.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection
 from types import TracebackType
 
 from lowgraph import driver
 from lowgraph.capture.census import Census
 from lowgraph.capture.joined import JoinedWindow
-from lowgraph.capture.passes import Body, StepPasses
+from lowgraph.capture.passes import Body, StepPasses, to_stderr
 from lowgraph.capture.pin_set import PinSet
 from lowgraph.capture.recording import Recording
 from lowgraph.capture.report import StepReport
@@ -32,10 +31,6 @@ from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool
 
 __all__ = ["GraphPart"]
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 class GraphPart:
@@ -59,7 +54,7 @@ class GraphPart:
         library: Library,
         label: str = "part",
         mode: str = "global",
-        say: Callable[[str], None] = _to_stderr,
+        say: Callable[[str], None] = to_stderr,
         per_step: Collection[str] = (),
     ) -> None:
         """Make a part that is in no graph; nothing runs yet."""
@@ -67,6 +62,7 @@ class GraphPart:
         self.census: Census | None = None
         self._recordings: list[Recording] = []
         self._closed = False
+        self._primed = False
         counts = StepReport(label, device.spec)
         pins = PinSet((), (), per_step=per_step, pool=pool, library=library, stream=0, label=label)
         self._passes = StepPasses(body, 0, pool, library, mode, counts, pins, say=say)
@@ -91,7 +87,9 @@ class GraphPart:
                 f"prime of {self.label!r} on stream {self._passes.stream:#x}, which is in a "
                 "capture: prime it before that begins, or on another stream after it has ended"
             )
+        self._primed = False
         self._passes.prime()
+        self._primed = True
         self._library.make_resident()  # the window may not load: the capture is open by then
 
     def record(self, stream: StreamLike) -> Census:
@@ -101,11 +99,12 @@ class GraphPart:
         are in their graph all the same, which should not be used then. PhaseError unless primed.
         """
         self._enter("record", stream)
-        if not self._passes.counts.eager_steps:
+        if not self._primed:
             raise PhaseError(
-                f"record of {self.label!r} before it was primed: call prime(stream) outside the "
-                "capture, so that its memory is there and its kernels are loaded"
+                f"record of {self.label!r} before it was primed for it: call prime(stream) outside "
+                "the capture, each time, so that its memory is there and its kernels are loaded"
             )
+        self._primed = False  # what was primed is taken, or given back where this is refused
         with self._passes.recorded() as recording:
             recording.owner.adopted = True
             self._recordings.append(recording)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,9 +31,14 @@ from lowgraph.errors import (
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, open_window
 
-__all__ = ["Body", "StepPasses"]
+__all__ = ["Body", "StepPasses", "to_stderr"]
 
 Body = Callable[[int], None]
+
+
+def to_stderr(text: str) -> None:
+    """Where warnings go that nobody else is told."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class StepPasses:

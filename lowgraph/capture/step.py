@@ -19,7 +19,6 @@ the step stops trying. So it is if another thread's window outlasts the patience
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from types import TracebackType
@@ -28,7 +27,7 @@ from lowgraph import driver
 from lowgraph.capture import watching
 from lowgraph.capture.graph import CapturedGraph
 from lowgraph.capture.interrupts import shielded
-from lowgraph.capture.passes import Body, StepPasses
+from lowgraph.capture.passes import Body, StepPasses, to_stderr
 from lowgraph.capture.phase import Move, Phase, PhaseMachine
 from lowgraph.capture.pin_set import Draws, PinSet
 from lowgraph.capture.pins import Input, Pin
@@ -47,10 +46,6 @@ from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, open_window
 
 __all__ = ["Body", "GraphStep"]
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 class GraphStep:
@@ -80,7 +75,7 @@ class GraphStep:
         why_off: str = "graph=False",
         max_refusals: int = 20,
         mode: str = "thread_local",
-        say: Callable[[str], None] = _to_stderr,
+        say: Callable[[str], None] = to_stderr,
         journal: str = "full",
         pins: Sequence[Pin] = (),
         inputs: Sequence[Input] = (),

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import argparse
 import os
-import traceback
+import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from lowgraph import hostdev
 from lowgraph.cli.outcome import FAILED
-from lowgraph.cli.script import Script, add_script, exit_code_of, run_script, script_of
+from lowgraph.cli.script import (
+    Script,
+    add_script,
+    exit_code_of,
+    reporting,
+    run_script,
+    script_of,
+    show_error,
+)
+from lowgraph.driver.callers import from_folder
 from lowgraph.errors import DeviceUnavailable
 from lowgraph.hostdev import check, control
 from lowgraph.hostdev.check import Finding, Site
@@ -34,13 +42,15 @@ def run(given: argparse.Namespace) -> None:
     """Run the script, print what was found; ends with SystemExit unless all is well."""
     script = script_of(given, "check")
     _ask_for_checks()
+    out = sys.stdout
     try:
         code = _outcome(script)
     finally:
         found = _collect()
-        for finding in found:
-            print(_text(finding))
-        print(_summary(found), flush=True)
+        with reporting(out):
+            for finding in found:
+                print(from_folder(script.folder, _text(finding)))
+            print(_summary(found))
         if script.json is not None:
             write_json(script.json, {"findings": [finding.as_dict() for finding in found]})
     if found or code:
@@ -63,8 +73,8 @@ def _outcome(script: Script) -> int:
         return exit_code_of(ended)
     except (DeviceUnavailable, KeyboardInterrupt):
         raise
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        show_error(error, script)
         return FAILED
     return 0
 
@@ -103,12 +113,7 @@ def _text(finding: Finding) -> str:
 
 
 def _place(site: Site) -> str:
-    """file:line, from the current folder where the file is below it."""
-    if site.file is None:
-        return "unknown place"
-    path = Path(site.file)
-    here = Path.cwd()
-    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{site.line}"
+    return "unknown place" if site.file is None else f"{site.file}:{site.line}"
 
 
 def _who(site: Site) -> str:

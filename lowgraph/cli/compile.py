@@ -7,15 +7,15 @@ the result, on the host device or on a GPU, by what it was compiled for.
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import tempfile
 from pathlib import Path
 
 from lowgraph.driver import compiler
 from lowgraph.errors import ConfigError, KernelSourceError
 from lowgraph.hostdev import kernel_build
 from lowgraph.kernels import source
+from lowgraph.train.arguments_out import non_empty_path
+from lowgraph.train.files import replace_file
 
 __all__ = ["SUMMARY", "add_arguments", "compile_image", "run"]
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
     parser.add_argument("file", type=Path, metavar="FILE.cu", help="the kernels' source")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="F", required=True, help="the image to write"
+        "-o", "--output", type=non_empty_path, metavar="F", required=True, help="the image to write"
     )
     parser.add_argument(
         "--arch",
@@ -47,7 +47,13 @@ def run(given: argparse.Namespace) -> None:
     """Compile, write the image, say what was written."""
     defines = dict(_define(text) for text in given.defines)
     image = compile_image(given.file, given.arch, defines)
-    _write(given.output, image)
+    try:
+        replace_file(given.output, image)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {given.output}: {error.strerror or error}; name a file in a folder of "
+            "yours with -o"
+        ) from error
     print(f"{given.output}: {len(image)} bytes for {given.arch}")
 
 
@@ -75,21 +81,3 @@ def _define(text: str) -> tuple[str, str]:
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ConfigError(f"-D {text}: must be NAME=VALUE, with a macro's name")
     return name, value if equals else "1"
-
-
-def _write(path: Path, image: bytes) -> None:
-    """Write beside and rename: a program that loads the file never sees a part of it."""
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(image)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {error.strerror or error}; name a file in a folder of yours "
-            "with -o"
-        ) from error

@@ -11,11 +11,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from lowgraph.cli.outcome import FAILED
+from lowgraph.cli.outcome import FAILED, INTERRUPTED
 from lowgraph.cli.script import (
     Script,
     add_script,
     exit_code_of,
+    reporting,
     run_script,
     script_of,
     show_error,
@@ -51,15 +52,19 @@ def run(given: argparse.Namespace) -> None:
 
     doctor = Doctor(given.bisect, _silent if given.quiet else _progress)
     process, start = os.getpid(), time.perf_counter()
-    code, kept = 0, dict[str, Any]()
+    code, kept, out = 0, dict[str, Any](), sys.stdout
     try:
         with doctor:
             code, kept = _outcome(script)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+        raise
     finally:
         # A child that was forked and came here by itself has its own exit code, and no report.
         found = 0
         if os.getpid() == process:
-            found = _report(doctor, script, code, time.perf_counter() - start)
+            with reporting(out):
+                found = _report(doctor, script, code, time.perf_counter() - start)
         kept.clear()
     if code or found:
         raise SystemExit(code or FAILED)
@@ -79,14 +84,12 @@ def _outcome(script: Script) -> tuple[int, dict[str, Any]]:
 def _report(doctor: Doctor, script: Script, code: int, seconds: float) -> int:
     from lowgraph.train.result import finite, write_json
 
-    sys.stdout.flush()
     report = doctor.report()
     for line in report.lines():
         print(line)
     print(
         f"{script.path} ended with {code} after {seconds:.1f} s, {report.seconds:.2f} s of it in "
-        "the doctor",
-        flush=True,
+        "the doctor"
     )
     if script.json is not None:
         told = {"script": str(script.path), "exit_code": code, **report.as_dict()}

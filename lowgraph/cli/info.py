@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import platform
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from lowgraph._version import VERSION
 from lowgraph.driver import compiler, selection
 from lowgraph.errors import BuildError
 from lowgraph.hostdev import cachedir, settings, toolchain
+from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.result import write_json
 
 __all__ = ["SUMMARY", "add_arguments", "collect", "run"]
@@ -32,7 +32,9 @@ _OPTIONAL = ("cupy", "nvmath", "nvrtc")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
-    parser.add_argument("--json", type=Path, metavar="F", help="write the same to this file")
+    parser.add_argument(
+        "--json", type=non_empty_path, metavar="F", help="write the same to this file"
+    )
 
 
 def run(given: argparse.Namespace) -> None:

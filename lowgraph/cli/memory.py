@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lowgraph.train.arguments import add_data, add_model
+from lowgraph.cli.of_step import add_step, given_of_step
 from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.config import TrainConfig
 
@@ -12,18 +12,10 @@ __all__ = ["SUMMARY", "add_arguments", "run"]
 
 SUMMARY = "who holds the device's memory in a training step, and the pool's map"
 
-_OF_A_STEP = ("device", "model", "preset", "precision", "data", "seed", "batch")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
-    parser.add_argument(
-        "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
-    )
-    add_model(parser)
-    parser.add_argument("--batch", type=int, metavar="B", help="windows a step (default: preset's)")
-    parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
-    add_data(parser)
+    add_step(parser)
     parser.add_argument(
         "--map", action="store_true", help="print every slice and free block of the pool as well"
     )
@@ -44,8 +36,7 @@ def run(given: argparse.Namespace) -> None:
 
     if given.plot is not None:
         plot.require(given.plot)
-    flags = {name: getattr(given, name) for name in _OF_A_STEP if getattr(given, name) is not None}
-    config = TrainConfig(**flags, json=given.json, plot=given.plot)
+    config = TrainConfig(**given_of_step(given), json=given.json, plot=given.plot)
     with recorded_parts(config, lambda text: print(text, flush=True)) as recorded:
         pool, plan = recorded.parts.pool, recorded.plan
         report, found = memory_report(pool), pool_map(pool)

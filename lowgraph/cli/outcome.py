@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -19,6 +20,7 @@ NOBODY_READS = 141  # what a shell reports for a program that SIGPIPE ended
 
 # What the user can put right: flags and files, the device asked for, the compiler, the disk.
 _USER_CAN_MEND = (ConfigError, DeviceUnavailable, BuildError)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def exit_code(work: Callable[[], None]) -> int:
@@ -29,6 +31,14 @@ def exit_code(work: Callable[[], None]) -> int:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # text and paths may hold any character
+    code = _ended(work)
+    error = _fault_of_stdout()
+    if isinstance(error, BrokenPipeError):
+        return code or NOBODY_READS
+    return code if code or error is None else _say(_of_stdout(error), BAD_INPUT)
+
+
+def _ended(work: Callable[[], None]) -> int:
     try:
         work()
     except _USER_CAN_MEND as error:
@@ -39,10 +49,29 @@ def exit_code(work: Callable[[], None]) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
+        return NOBODY_READS
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        return _say(_of_stdout(error), BAD_INPUT)  # writers of files say which file it was
+    return 0
+
+
+def _fault_of_stdout() -> OSError | None:
+    """What keeps the rest of the output from being written; None if nothing does."""
+    if sys.stdout is None or sys.stdout.closed:
+        return None
+    try:
+        sys.stdout.flush()
+    except OSError as error:
         # Python flushes stdout once more at exit, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NOBODY_READS
-    return 0
+        return error
+    return None
+
+
+def _of_stdout(error: OSError) -> ConfigError:
+    return ConfigError(f"standard output: {error.strerror or error}")
 
 
 def write_text(flag: str, path: Path, text: str) -> None:

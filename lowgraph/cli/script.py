@@ -7,25 +7,39 @@ import runpy
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from lowgraph.cli.outcome import FAILED
+from lowgraph.driver.callers import working_folder
 from lowgraph.errors import ConfigError
 
-__all__ = ["Script", "add_script", "exit_code_of", "run_script", "script_of", "show_error"]
+__all__ = [
+    "Script",
+    "add_script",
+    "exit_code_of",
+    "reporting",
+    "run_script",
+    "script_of",
+    "show_error",
+]
 
 
 @dataclass(frozen=True)
 class Script:
-    """What to run. json: the file of --json, wherever that stood; None without one."""
+    """What to run, and from which folder: a script may go to another one.
+
+    json: the file of --json, wherever that stood; None without one.
+    """
 
     path: Path
     arguments: list[str]
     json: Path | None
+    folder: str
 
 
 def add_script(parser: argparse.ArgumentParser, flags: str = "") -> None:
@@ -61,7 +75,7 @@ def script_of(given: argparse.Namespace, command: str) -> Script:
         raise ConfigError(f"--json {out}: {out.parent} is no folder")
     if out is not None and out.is_dir():
         raise ConfigError(f"--json {out}: it is a folder, name a file")
-    return Script(script, arguments, out)
+    return Script(script, arguments, out and out.absolute(), working_folder())
 
 
 def run_script(script: Script) -> dict[str, Any]:
@@ -69,6 +83,19 @@ def run_script(script: Script) -> dict[str, Any]:
     sys.argv = [str(script.path), *script.arguments]
     sys.path[0] = str(script.path.resolve().parent)
     return runpy.run_path(str(script.path), run_name="__main__")
+
+
+@contextmanager
+def reporting(out: TextIO | None) -> Iterator[None]:
+    """Let the block print where the command prints, whatever the script has made of sys.stdout.
+
+    out: what that was before the script ran; stderr takes its place where it is closed.
+    """
+    with suppress(Exception):  # an object of the script's own
+        sys.stdout.flush()
+    with redirect_stdout(sys.stderr if out is None or out.closed else out):
+        yield
+        sys.stdout.flush()
 
 
 def exit_code_of(ended: SystemExit) -> int:

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowgraph.cli.of_step import add_step, given_of_step
 from lowgraph.cli.outcome import write_text
 from lowgraph.errors import ConfigError
-from lowgraph.train.arguments import add_data, add_model
 from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.checks import check_folder
 from lowgraph.train.config import TrainConfig
@@ -20,8 +20,6 @@ __all__ = ["SUMMARY", "add_arguments", "run"]
 
 SUMMARY = "show a captured graph, from its file or of a model's training step"
 
-_OF_A_STEP = ("device", "model", "preset", "precision", "data", "seed", "batch")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
@@ -32,11 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GRAPH.json",
         help="a file that --json wrote (default: record the training step of --model)",
     )
-    parser.add_argument("--device", metavar="D", help="auto (default), host, cuda or cuda:N")
-    add_model(parser)
-    parser.add_argument("--batch", type=int, metavar="B", help="windows a step (default: preset's)")
-    parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
-    add_data(parser)
+    add_step(parser)
     parser.add_argument(
         "--json", type=non_empty_path, metavar="F", help="write the graph to this file"
     )
@@ -62,7 +56,7 @@ def run(given: argparse.Namespace) -> None:
     if given.times is not None and given.html is None:
         raise ConfigError(f"--times {given.times} is shown in a page; name its file with --html")
     own_us = None if given.times is None else _own_us(given.times)
-    flags = {name: getattr(given, name) for name in _OF_A_STEP if getattr(given, name) is not None}
+    flags = given_of_step(given)
     if given.graph is not None and flags:
         raise ConfigError(
             f"--{min(flags)} is of a step to record, and {given.graph} is read; leave one of them"

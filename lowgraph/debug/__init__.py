@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lowgraph.debug.audit import Audit, AuditReport, report_of
+from lowgraph.debug.audit import Audit
+from lowgraph.debug.audit_report import AuditReport, report_of
 from lowgraph.debug.changes import Change, Verdict
 from lowgraph.debug.comparison import Diff, NodeDiff, diff
 from lowgraph.debug.explain import Explanation, explain

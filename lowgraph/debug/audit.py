@@ -11,14 +11,13 @@ executable, updates and recaptures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from lowgraph.capture import CapturedGraph, CopyIn, ForeignMemory, GraphStep, NodeRecord, Table
 from lowgraph.capture.node_params import Contents
 from lowgraph.capture.pin_set import extent
-from lowgraph.debug.form import Argument, Form, Node
+from lowgraph.debug.audit_report import AuditReport, summary
 from lowgraph.debug.known_memory import KnownMemory, foreign_memory, lives
 from lowgraph.debug.race_search import Race, races
 from lowgraph.debug.reading import Reading, declared_memory, reread, take, take_handle
@@ -32,63 +31,11 @@ from lowgraph.debug.stale import (
     behind_pins,
     stale_pointers,
 )
-from lowgraph.debug.text import printable
 from lowgraph.driver.callers import requester
 from lowgraph.errors import AuditFailed, ConfigError
-from lowgraph.memory import PersistentPool, Slice, counted, describe_address
+from lowgraph.memory import PersistentPool, Slice, describe_address
 
-__all__ = ["Audit", "AuditReport", "report_of"]
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """What an audit saw. pointers: looked at. unknown: arguments that may be addresses or not.
-
-    scalars: by-value arguments with their node. left_out: what was not looked at, as text.
-    """
-
-    label: str
-    pointers: int
-    unknown: int
-    stale: tuple[Stale, ...]
-    races: tuple[Race, ...]
-    scalars: tuple[tuple[Node, Argument], ...]
-    left_out: tuple[str, ...]
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """Stale pointers and certain races, as text."""
-        return (*map(str, self.stale), *(str(race) for race in self.races if race.certain))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures and findings, ready for JSON."""
-        return {
-            "label": self.label,
-            "pointers": self.pointers,
-            "unknown": self.unknown,
-            "stale": [asdict(one) for one in self.stale],
-            "races": [asdict(one) for one in self.races],
-            "left_out": list(self.left_out),
-            "scalars": [
-                {"node": node.index, "kernel": node.name, "argument": one.name, "type": one.type,
-                 "value": one.text()}
-                for node, one in self.scalars
-            ],
-        }  # fmt: skip
-
-    def lines(self) -> Iterator[str]:
-        """The report for people, scalars last."""
-        yield (
-            f"audit of {printable(self.label)!r}: {counted(self.pointers, 'pointer')}, "
-            f"{len(self.stale)} stale, {counted(self.unknown, 'argument')} not known to be "
-            f"addresses or not; {counted(len(self.races), 'race')}"
-        )
-        yield from (f"stale: {one}" for one in self.stale)
-        yield from (f"race: {one}" for one in self.races)
-        yield from (f"not looked at: {printable(one)}" for one in self.left_out)
-        for node, argument in self.scalars:
-            told = f"{node.title}: {argument.type} {argument.name} = {argument.text()}"
-            yield f"scalar: {printable(told)}"
+__all__ = ["Audit"]
 
 
 class Audit:
@@ -166,13 +113,13 @@ class Audit:
         stale = self.check()
         if self._races is None:
             self._races = races(self.form)
-        return _report(self.form, stale, self._races)
+        return summary(self.form, stale, self._races)
 
     # ---- inside ----
 
     def _adopt(self, reading: Reading) -> None:
         self.form = reading.form
-        self._pieces = list(reading.pieces)
+        self._pieces, self._memory = list(reading.pieces), list(reading.form.memory)
         self._contents: Contents | None = None
         self._records: list[NodeRecord] = []
         graph = self._graph()
@@ -211,20 +158,42 @@ class Audit:
         foreign = list(self._foreign)
         if isinstance(self._subject, GraphStep):
             foreign += declared_memory(self._subject)  # where a rebind pin has moved to
-        known, base = KnownMemory(graph.pool, foreign), len(self._pieces)
-        nodes = list(self.form.nodes)
+        known, nodes = KnownMemory(graph.pool, foreign), list(self.form.nodes)
         for index in changed:
             record = self._records[index] = graph.node(index)
-            node = reread(nodes[index], record, known)
-            shifted = tuple(
-                one if one.memory is None else replace(one, memory=base + one.memory)
-                for one in node.arguments
+            nodes[index] = reread(nodes[index], record, known)
+        apart = set(changed)
+        kept = {one.memory for node in nodes if node.index not in apart for one in node.arguments}
+        places = self._take_in(known, kept)
+        for index in changed:
+            told = (
+                one if one.memory is None else replace(one, memory=places[one.memory])
+                for one in nodes[index].arguments
             )
-            nodes[index] = replace(node, arguments=shifted)
-        self._pieces += known.pieces
-        memory = (*self.form.memory, *known.used)
-        self.form = replace(self.form, memory=memory, nodes=tuple(nodes))
+            nodes[index] = replace(nodes[index], arguments=tuple(told))
+        self.form = replace(self.form, memory=tuple(self._memory), nodes=tuple(nodes))
         self._index()
+
+    def _take_in(self, known: KnownMemory, kept: Collection[int | None]) -> list[int]:
+        """Places of what nodes were set to: of the same memory, or such as no node needs any more.
+
+        A rebind pin sets its nodes at every move: new places for each would fill the memory.
+        """
+        held = {
+            (self._memory[place], id(self._pieces[place])): place
+            for place in kept
+            if place is not None
+        }
+        free = iter([place for place in range(len(self._memory)) if place not in kept])
+        places = []
+        for memory, piece in zip(known.used, known.pieces, strict=True):
+            place = held.get((memory, id(piece)))
+            if place is None:
+                place = next(free, len(self._memory))
+                self._memory[place : place + 1] = [memory]
+                self._pieces[place : place + 1] = [piece]
+            places.append(place)
+        return places
 
     def _bad(self) -> dict[int, tuple[str, str]]:
         """Kind and since when, by place in the form's memory."""
@@ -261,28 +230,3 @@ class Audit:
         if id(piece) not in held:
             return GONE, piece.ended_at
         return None if lives(piece) else (GIVEN_BACK, piece.ended_at)
-
-
-def report_of(form: Form) -> AuditReport:
-    """The audit of a form without its device: as its memory was when it was read."""
-    bad = {
-        place: (FREED if memory.role == "foreign" else GIVEN_BACK, memory.where)
-        for place, memory in enumerate(form.memory)
-        if not memory.alive
-    }
-    stale = tuple(stale_pointers(form, bad))
-    return _report(form, stale, races(form))
-
-
-def _report(
-    form: Form, stale: tuple[Stale, ...], seen: tuple[list[Race], list[str]]
-) -> AuditReport:
-    arguments = [(node, one) for node in form.nodes for one in node.arguments]
-    scalars = tuple(each for each in arguments if each[1].value is not None)
-    pointers = sum(1 for _, one in arguments if one.pointer or one.memory is not None)
-    unknown = sum(
-        1 for _, one in arguments
-        if one.pointer is None and one.memory is None and len(one.data) >= 8
-    )  # fmt: skip
-    left_out = (*seen[1], *form.notes)
-    return AuditReport(form.label, pointers, unknown, stale, tuple(seen[0]), scalars, left_out)

@@ -13,7 +13,7 @@ __all__ = ["Bad", "Check", "attributes", "flag", "hexadecimal", "number", "objec
 
 Check = Callable[[Any], Any]
 
-_LONGEST = 4096  # characters of a name; a path in it may have as many
+_LONGEST = 1 << 16  # characters of a name: that of a kernel made of templates has thousands
 _MOST_DATA = 1 << 16  # bytes of one argument; the driver takes 32764 of all
 _MOST_ITEMS = 1 << 20
 _WORD = 1 << 64

@@ -6,11 +6,13 @@ launch was given is in the journal, which noted each slice as it was taken.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from lowgraph.capture import ForeignMemory, Journal
+from lowgraph.capture.records import Sized
 from lowgraph.debug.form import Memory
 from lowgraph.memory import PersistentPool, Slice
 
@@ -32,28 +34,26 @@ class KnownMemory:
     ) -> None:
         self.used: list[Memory] = []
         self.pieces: list[Slice | ForeignMemory | None] = []
-        self._places: dict[tuple[int, str, int], int] = {}
-        found: dict[int, _Found] = {one.address: (foreign_memory(one), one) for one in foreign}
-        if pool is not None:
-            found |= {memory.address: (memory, None) for memory in _staging(pool)}
-            found |= {memory.address: (memory, piece) for memory, piece in _slices(pool)}
-        self._all = [found[address] for address in sorted(found)]
-        self._starts = sorted(found)
-        taken = [] if journal is None else journal.sizes
-        self._taken = [size for size in taken if size.kind == "slice"]
+        self._places: dict[tuple[Memory, int], int] = {}
+        own = [] if pool is None else [*_staging(pool), *_slices(pool)]
+        # What is asked first is the pool's: where a buffer of others lies in it, that is finer.
+        self._ranges = _Ranges(own), _Ranges([(foreign_memory(one), one) for one in foreign])
+        self._taken = _Taken([] if journal is None else journal.sizes)
 
     def find(self, address: int, launches: int = 0) -> int | None:
         """Place in `used` of the memory that covers an address; None where none does.
 
         launches: of the journal's, before the node that was given the address.
         """
-        at = bisect_right(self._starts, address) - 1
-        if at < 0 or address >= self._starts[at] + self._all[at][0].nbytes:
+        found = next(filter(None, (ranges.at(address) for ranges in self._ranges)), None)
+        if found is None:
             return None
-        memory, piece = self._all[at]
-        if memory.role == "graph":
-            memory = self._as_taken(memory, address, launches)
-        key = at, memory.name, memory.address
+        memory, piece = found
+        taken = self._taken.at(address, launches) if memory.role == "graph" else None
+        if taken is not None:
+            start, end = _range(taken)
+            memory = replace(memory, name=taken.name, address=start, nbytes=end - start)
+        key = memory, id(piece)
         place = self._places.get(key)
         if place is None:
             place = self._places[key] = len(self.used)
@@ -61,16 +61,59 @@ class KnownMemory:
             self.pieces.append(piece)
         return place
 
-    def _as_taken(self, memory: Memory, address: int, launches: int) -> Memory:
-        """The block under the name that it had when that launch was made."""
-        for taken in reversed(self._taken):
-            nbytes = int(str(taken.sizes[0]))
-            if taken.after <= launches and taken.address <= address < taken.address + nbytes:
-                return replace(memory, name=taken.name, address=taken.address, nbytes=nbytes)
-        return memory
-
 
 _Found = tuple[Memory, Slice | ForeignMemory | None]
+
+
+class _Ranges:
+    """Memory by address. Buffers of others may lie in each other."""
+
+    def __init__(self, found: Sequence[_Found]) -> None:
+        self._all = sorted(found, key=lambda one: one[0].address)
+        self._starts = [memory.address for memory, _ in self._all]
+        ends = (memory.address + memory.nbytes for memory, _ in self._all)
+        self._reach = list(accumulate(ends, max))  # what lies before it ends there at last
+
+    def at(self, address: int) -> _Found | None:
+        """What covers an address; of several what begins last."""
+        place = bisect_right(self._starts, address) - 1
+        while place >= 0 and address < self._reach[place]:
+            memory = self._all[place][0]
+            if address < memory.address + memory.nbytes:
+                return self._all[place]
+            place -= 1
+        return None
+
+
+class _Taken:
+    """Which slice of a pass an address was in when a launch was made.
+
+    Between two neighbouring ends of slices the same slices cover every address: they are looked up
+    there, for a pass of thousands takes as many.
+    """
+
+    def __init__(self, sizes: Sequence[Sized]) -> None:
+        taken = [size for size in sizes if size.kind == "slice"]
+        ends = {end for size in taken for end in _range(size)}
+        self._bounds = sorted(ends)
+        self._covering: list[list[Sized]] = [[] for _ in self._bounds]
+        for size in taken:
+            first, last = (bisect_left(self._bounds, end) for end in _range(size))
+            for place in range(first, last):
+                self._covering[place].append(size)  # in the order of taking
+
+    def at(self, address: int, launches: int) -> Sized | None:
+        """The latest that covers the address and was taken before launch number `launches`."""
+        place = bisect_right(self._bounds, address) - 1
+        if place < 0:
+            return None
+        known = self._covering[place]
+        before = bisect_right(known, launches, key=lambda size: size.after)
+        return known[before - 1] if before else None
+
+
+def _range(size: Sized) -> tuple[int, int]:
+    return size.address, size.address + int(str(size.sizes[0]))
 
 
 def foreign_memory(one: ForeignMemory) -> Memory:
@@ -81,15 +124,15 @@ def foreign_memory(one: ForeignMemory) -> Memory:
     return Memory(*told, alive=alive, where=where)
 
 
-def _staging(pool: PersistentPool) -> list[Memory]:
+def _staging(pool: PersistentPool) -> list[_Found]:
     return [
-        Memory(name, address, nbytes, role="staging")
+        (Memory(name, address, nbytes, role="staging"), None)
         for name, address, nbytes in pool.staging.named()
     ]
 
 
-def _slices(pool: PersistentPool) -> list[tuple[Memory, Slice]]:
-    found = []
+def _slices(pool: PersistentPool) -> list[_Found]:
+    found: list[_Found] = []
     for piece, kind, owner, nbytes in pool.holdings():
         role = "workspace" if kind == "slice" and pool.is_exclusive(piece) else kind
         keeper = "" if role in ("slice", "workspace") else owner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -154,7 +155,7 @@ class _Reader:
     def _launches_before(self, origin: object) -> int:
         if not isinstance(origin, LaunchRecord | Call):
             return len(self._launched_at)
-        return sum(1 for index in self._launched_at if index < origin.index)
+        return bisect_left(self._launched_at, origin.index)
 
     def held(
         self, record: NodeRecord, launches: int

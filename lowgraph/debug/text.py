@@ -29,7 +29,8 @@ def lines(form: Form) -> Iterator[str]:
     split = ", ".join(f"{count} {printable(kind)}" for kind, count in kinds.items())
     yield (
         f"graph {printable(form.label)!r} on {printable(form.device)}: "
-        f"{counted(len(form.nodes), 'node')} ({split}), {counted(len(form.edges), 'edge')}"
+        f"{counted(len(form.nodes), 'node')}{split and f' ({split})'}, "
+        f"{counted(len(form.edges), 'edge')}"
     )
     for one in form.memory:
         ended = "" if one.alive else f", given back{f' at {one.where}' if one.where else ''}"
@@ -52,9 +53,8 @@ def node_text(form: Form, node: Node) -> str:
             if value not in ("", False, (0, 0, 0)) and name != "source_hash"]  # fmt: skip
     given = ", ".join(f"{one.name}={_argument(form, one)}" for one in node.arguments)
     waits = f"waits for {', '.join(map(str, node.waits))}" if node.waits else "waits for nothing"
-    off = "" if node.enabled else "DISABLED; "
-    told = f"{node.title}: {off}{', '.join(held)}; ({given}); {waits}"
-    return printable(told)
+    parts = ("" if node.enabled else "DISABLED", ", ".join(held), given and f"({given})", waits)
+    return printable(f"{node.title}: {'; '.join(filter(None, parts))}")
 
 
 def _attribute(value: object) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["is_machinery", "raised_at", "requester"]
+__all__ = ["from_folder", "is_machinery", "raised_at", "requester", "working_folder"]
 
 _PACKAGE = Path(__file__).parents[1]  # as code objects name it: symbolic links stay
 # Frames of these are ours; the first frame outside them is where the user's code asked.
@@ -48,3 +50,19 @@ def raised_at(error: BaseException) -> str | None:
             found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
+
+
+def working_folder() -> str:
+    """The process's; "" where it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def from_folder(folder: str, text: str) -> str:
+    """The text with the paths below a folder told from there; "" is no folder."""
+    if not folder.strip("/"):
+        return text
+    # Not within another path: /tmp/ is no part of /var/tmp/.
+    return re.sub(rf"(?<![\w./~-]){re.escape(folder)}/", "", text)

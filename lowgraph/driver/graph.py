@@ -118,10 +118,10 @@ def count_nodes(graph: int) -> int:
     return int(gate.call(driver.cuGraphGetNodes, graph, 0)[1])
 
 
-def nodes(graph: int) -> list[int]:
-    """Return the nodes, in the driver's order (cuGraphGetNodes)."""
+def nodes(graph: int, *, first: int = 0) -> list[int]:
+    """Return the nodes from number `first` on, in the driver's order (cuGraphGetNodes)."""
     count = count_nodes(graph)
-    return [int(node) for node in gate.call(driver.cuGraphGetNodes, graph, count)[0]]
+    return [int(node) for node in gate.call(driver.cuGraphGetNodes, graph, count)[0][first:]]
 
 
 def edges(graph: int) -> list[tuple[int, int]]:

@@ -80,7 +80,7 @@ def decode(file: Path) -> Checkpoint:
             if "lowgraph" not in metadata:
                 raise ValueError("its metadata has no entry 'lowgraph'")
             about = checkpoint_metadata.load(metadata["lowgraph"])
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            tensors = {name: _tensor(opened, name) for name in opened.keys()}  # noqa: SIM118
         if metadata.get("sha256") != _digest(metadata["lowgraph"], tensors):
             raise ValueError("its content does not have the sha256 in its metadata")
         return _assemble(checkpoint_metadata.decode(about), tensors)
@@ -96,6 +96,15 @@ def decode(file: Path) -> Checkpoint:
         raise ConfigError(
             f"--resume {file}: not a lowgraph checkpoint, or damaged: {error}"
         ) from error
+
+
+def _tensor(opened: Any, name: str) -> npt.NDArray[np.float32]:
+    """One tensor. Its type is asked first: NumPy has no word for some that the format has."""
+    kind = opened.get_slice(name).get_dtype()
+    if kind != "F32":
+        raise ValueError(f"{name} holds {kind}, not F32")
+    value: npt.NDArray[np.float32] = opened.get_tensor(name)
+    return value
 
 
 def _digest(about: str, tensors: Tensors) -> str:
@@ -126,14 +135,12 @@ def _held(plan: Plan) -> tuple[str, ...]:
 
 
 def _group(group: str, plan: Plan, tensors: Tensors) -> Tensors:
-    """The tensors of one group by name, each of the kind and shape that the model has."""
+    """The tensors of one group by name, each of the shape that the model has."""
     found = {}
     for spec in find_model(plan.model).specs(plan.shape):
         value = tensors.get(f"{group}/{spec.name}")
         if value is None:
             raise ValueError(f"{group}/{spec.name} is missing")
-        if value.dtype != np.float32:
-            raise ValueError(f"{group}/{spec.name} holds {value.dtype}, not float32")
         if value.shape != spec.shape:
             raise ValueError(f"{group}/{spec.name} is {value.shape}, the model has {spec.shape}")
         found[spec.name] = value

@@ -6,6 +6,7 @@ import fcntl
 import glob
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["remove_leftovers", "replace_file"]
@@ -34,7 +35,8 @@ def replace_file(target: Path, content: bytes, keep_as: Path | None = None) -> N
                 os.replace(target, keep_as)
             os.replace(name, target)
     except BaseException:
-        os.unlink(name)
+        with suppress(FileNotFoundError):  # an interrupt may come behind the rename
+            os.unlink(name)
         raise
     _flush_folder(folder)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lowgraph.errors import ConfigError
 from lowgraph.memory import STATES, MapBlock, PoolMap, readable
-from lowgraph.train.files import replace_file
+from lowgraph.train.plot import write
 
 __all__ = ["draw", "strips"]
 
@@ -65,12 +63,7 @@ def draw(path: Path, title: str, found: PoolMap) -> None:
         if (nbytes := found.of(state))
     ]
     figure.legend(handles=patches, loc="outside lower center", ncols=6, fontsize="small")
-    image = io.BytesIO()
-    figure.savefig(image, format=path.suffix.lstrip(".").lower())
-    try:
-        replace_file(path, image.getvalue())
-    except OSError as error:
-        raise ConfigError(f"--plot {path}: {error.strerror or error}") from error
+    write(path, figure)
 
 
 def _name(axes: Any, row: int, begin: float, width: float, block: MapBlock) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from lowgraph import driver
 from lowgraph.blas import Blas
 from lowgraph.capture import GraphStep
+from lowgraph.capture.passes import to_stderr
 from lowgraph.driver import Device
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, download, upload
@@ -36,10 +36,6 @@ from lowgraph.train.timers import StageLog
 __all__ = ["Parts"]
 
 _WHY_OFF = "asked for with --no-graph"
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 class Parts:
@@ -135,7 +131,7 @@ class Parts:
     def _open(self, device: Device, undo: ExitStack) -> None:
         self.stream = driver.stream.create()
         undo.callback(driver.stream.destroy, self.stream)
-        self.library = self.library_class(device, say=_to_stderr)
+        self.library = self.library_class(device, say=to_stderr)
         self.pool = PersistentPool(device)
         undo.callback(self.pool.close)
         self.blas = Blas(device, self.library, self.stream, self.pool)

@@ -10,7 +10,7 @@ from typing import Any
 from lowgraph.errors import ConfigError
 from lowgraph.train.files import replace_file
 
-__all__ = ["compare", "draw", "require"]
+__all__ = ["compare", "draw", "require", "write"]
 
 
 def require(path: Path) -> None:
@@ -43,7 +43,7 @@ def draw(
     axes.set_xlabel("step")
     axes.set_ylabel(f"loss ({unit})")
     axes.legend()
-    _write(path, figure)
+    write(path, figure)
 
 
 def compare(
@@ -73,10 +73,15 @@ def compare(
         axes.set_ylabel("relative distance")
         axes.legend()
     (below or [above])[-1].set_xlabel("step")
-    _write(path, figure)
+    write(path, figure)
 
 
-def _write(path: Path, figure: Any) -> None:
+def write(path: Path, figure: Any) -> None:
+    """Write a matplotlib figure, whole or not at all, in the format that the suffix names.
+
+    Raises ConfigError if the file cannot be written; `require` says before if there is no such
+    format.
+    """
     image = io.BytesIO()
     figure.savefig(image, format=_format(path))
     try:

@@ -122,6 +122,18 @@ def test_void_functions_and_all_kinds_of_numbers(two: Two) -> None:
         half(two.rig.stream, 0.5, True, 300, 0)
 
 
+def test_the_librarys_own_object_is_left_as_it_was(two: Two) -> None:
+    """ctypes keeps one for each name: what it takes is what its user has told it."""
+    theirs = two.library.launch
+    theirs.argtypes = wanted = [ctypes.c_void_p] * 3
+    launch = two.function("launch")
+    assert two.library.launch is theirs and theirs.argtypes == wanted
+    theirs.argtypes = [ctypes.c_char_p]
+    launch(two.rig.stream, two.y, two.x, 0.5, N)
+    theirs.argtypes = None
+    assert (download(two.y, two.rig.stream) == 1).all()
+
+
 def test_scalars_that_change_are_frozen(two: Two) -> None:
     rates = iter([0.5, 0.25, 0.25])
     two.decay = lambda: next(rates)

@@ -100,6 +100,25 @@ def test_memory_that_was_handed_out_again_is_another_one(parts: Parts) -> None:
     parts.pool.give_back(again)
 
 
+def test_an_audit_does_not_grow_with_what_is_set(parts: Parts) -> None:
+    """A rebind pin sets its nodes at every move, and a training run makes a million."""
+    step = parts.live(chain(Parts.add_all, Parts.add_all, Parts.scale))
+    assert step.graph is not None
+    audit = debug.Audit.of(step)
+    before = len(audit.form.memory)
+    others = [parts.pool.take(f"other {n}", N) for n in range(6)]
+    for turn in range(12):
+        step.graph.set_params(turn % 2, {"other": others[turn % 6]}, hold=False)
+        assert audit.check() == ()
+        names = [audit.form.place(node.arguments[1]) for node in audit.form.nodes[:2]]
+        assert names[turn % 2] == f"other {turn % 6}"
+        assert len(audit.form.memory) <= before + 2
+    parts.pool.give_back(others[5])
+    assert [one.node for one in audit.check()] == [1], "node 1 alone was set to it last"
+    for piece in others[:5]:
+        parts.pool.give_back(piece)
+
+
 def test_an_updated_graph_is_read_anew_and_a_closed_one_refused(parts: Parts) -> None:
     step = parts.live(THREE)
     audit = debug.Audit.of(step)
@@ -153,6 +172,29 @@ def test_a_foreign_buffer_is_good_while_it_is_registered(rig: Rig) -> None:
         assert released.kind == stale.RELEASED and "test_audit.py:" in released.since
         assert "'theirs'" in str(released)
     pool.close()
+
+
+def test_a_foreign_buffer_inside_of_a_slice_hides_nothing_of_it(parts: Parts) -> None:
+    """A view of a part of a slice, declared; and two buffers of others, one in the other."""
+    inner = ForeignMemory(parts.y.address + 64, 64, None, name="view")
+    step = parts.live(Parts.add_all)
+    assert step.graph is not None
+    for offset in (0, 64, 256):
+        step.graph.set_params(0, {"other": parts.y.address + offset}, hold=False)
+        audit = debug.Audit.of(step.graph, [inner])
+        assert audit.check() == () and audit.form.place(audit.form.nodes[0].arguments[1]) == (
+            f"y + {offset}" if offset else "y"
+        )
+    base = parts.rig.put(np.zeros(N, np.float32))
+    nested = [
+        ForeignMemory(base.address, 1024, base, name="outer"),
+        ForeignMemory(base.address + 64, 64, base, name="inner"),
+    ]
+    for offset, place in ((32, "outer + 32"), (80, "inner + 16"), (256, "outer + 256")):
+        step.graph.set_params(0, {"other": base.address + offset}, hold=False)
+        audit = debug.Audit.of(step.graph, nested)
+        assert audit.check() == ()
+        assert audit.form.place(audit.form.nodes[0].arguments[1]) == place
 
 
 def test_a_graph_by_its_handle(parts: Parts) -> None:

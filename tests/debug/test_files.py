@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,25 @@ def test_a_form_comes_back_from_its_file(tmp_path: Path) -> None:
     assert form.nodes[0].arguments[2].text() == "nan", "what JSON has no number for"
 
 
+def test_a_graph_of_nothing_and_a_node_of_nothing_are_told_without_empty_brackets() -> None:
+    bare = Form("g", "host", "handle", (), (), (Body("g"),))
+    assert list(debug.lines(bare)) == ["graph 'g' on host: 0 nodes, 0 edges"]
+    assert debug.report_of(bare).findings == () and debug.diff(bare, bare).nodes == ()
+    assert debug.from_dict(debug.as_dict(bare)) == bare and debug.html(bare).isascii()
+    (line,) = (line for line in debug.lines(sample()) if "node 2 " in line)
+    assert line == "  node 2 (conditional): waits for 1, 0"
+
+
+def test_a_kernel_made_of_templates_has_a_name_of_thousands(tmp_path: Path) -> None:
+    """And a note of it is longer by its title: what `show` writes, `show` reads."""
+    form = sample()
+    name = "_ZN7cutlass" + "13device_kernelINS_" * 400
+    node = replace(form.nodes[0], name=name)
+    notes = (f"{node.title}: grid is (3, 1, 1) in the driver's node",)
+    form = replace(form, nodes=(node, *form.nodes[1:]), notes=notes)
+    assert debug.load(written(tmp_path, debug.as_dict(form))) == form
+
+
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -73,7 +93,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "strange": (lambda g: g.update({"\x1b[1m": 1}), r"not known, '\\x1b\[1m'"),
     "null": (lambda g: g.update(nodes=None), "nodes: it must be a list"),
     "an entry": (lambda g: g["nodes"].append(3), "nodes: entry 4 is no object"),
-    "long": (lambda g: g.update(label="x" * 5000), "label: .* at most 4096 characters"),
+    "long": (lambda g: g.update(label="x" * 65537), "label: .* at most 65536 characters"),
     "negative": (lambda g: g["memory"][0].update(address=-1), "address: .* whole number from 0"),
     "wide": (lambda g: g["memory"][0].update(nbytes=1 << 64), r"nbytes: .* to 2\*\*64 - 1"),
     "flag": (lambda g: g["nodes"][0].update(enabled=1), "enabled: it must be true or false"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,23 @@ def test_its_exit_code_is_kept(tmp_path: Path, act: str, code: int, err: str) ->
     assert done.code == code
     assert done.err == err or (act == "interrupted" and done.err == "interrupted\n")
     assert "doctor: 0 findings" in done.out
+    assert f"{NAME} ended with {code} after " in done.out and done.report["exit_code"] == code
+
+
+@pytest.mark.parametrize("act", ["closes", "replaces"])
+def test_the_report_is_told_whatever_the_script_makes_of_stdout(tmp_path: Path, act: str) -> None:
+    done = run_doctor(tmp_path, NAME, act)
+    told = done.err if act == "closes" else done.out
+    assert (done.code, done.report["exit_code"]) == (0, 0)
+    assert [text[:19] for text in told.splitlines()] == ["doctor: 0 findings;", NAME[:19]]
+
+
+def test_a_script_may_leave_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    told = os.path.relpath(path, ROOT)
+    done = run_python("-m", "lowgraph", "doctor", NAME, "leaves", "--json", told)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(path.read_text())["exit_code"] == 0
 
 
 def test_it_reads_what_it_is_given(tmp_path: Path) -> None:

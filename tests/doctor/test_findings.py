@@ -139,6 +139,12 @@ def test_nothing_is_found_where_nothing_is_wrong(device: Device, tmp_path: Path)
     assert "probe of 'clean': nothing was sent to the legacy stream" in done.out
 
 
+def test_two_steps_of_one_label_keep_their_own_pins(device: Device, tmp_path: Path) -> None:
+    done = run_doctor(tmp_path, SCRIPTS / "twins.py", device.spec)
+    assert done.out.splitlines()[0] == "3 3"
+    assert (done.code, done.report["unowned"]) == (0, []), done.out
+
+
 def test_its_own_exit_code_comes_before_that_of_findings(device: Device, tmp_path: Path) -> None:
     done = run_doctor(tmp_path, SCRIPTS / "wrong.py", device.spec, "races", "exits")
     assert (done.code, done.report["exit_code"], done.report["findings"]) == (3, 3, 1)

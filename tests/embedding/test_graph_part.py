@@ -139,7 +139,27 @@ def test_a_broken_capture_is_refused(small: Small) -> None:
 def test_record_before_prime_is_refused(small: Small) -> None:
     part = small.part()
     with small.their_capture():
-        with pytest.raises(PhaseError, match=r"before it was primed: call prime\(stream\)"):
+        with pytest.raises(PhaseError, match=r"before it was primed for it: call prime\(stream\)"):
+            part.record(small.stream)
+        theirs(small)
+
+
+def test_each_record_has_to_be_primed_for(small: Small) -> None:
+    """What the first one was primed with is in its graph: the second would be half recorded."""
+    part = small.part()
+    part.prime(small.stream)
+    with small.their_capture():
+        part.record(small.stream)
+    with small.their_capture() as graphs:
+        with pytest.raises(PhaseError, match="before it was primed for it"):
+            part.record(small.stream)
+        theirs(small)
+    assert driver.graph.count_nodes(graphs[0]) == 1, "nothing of it is in their graph"
+    part.prime(small.stream)
+    with pytest.raises(CaptureRefused, match="which is in none"):
+        part.record(small.stream)
+    with small.their_capture():
+        with pytest.raises(PhaseError, match="before it was primed for it"):
             part.record(small.stream)
         theirs(small)
 

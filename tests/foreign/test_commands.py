@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,6 +28,17 @@ def test_a_kernel_becomes_an_image_for_the_host(
     assert b"lowgraph_kernel_add_scaled" in image.read_bytes()
     assert capsys.readouterr().out == f"{image}: {image.stat().st_size} bytes for host\n"
     assert [path.name for path in tmp_path.iterdir()] == ["k.image"]
+
+
+def test_the_image_is_an_ordinary_file(tmp_path: Path) -> None:
+    """Other users' programs load it: only they whom the mask leaves out may not."""
+    image = tmp_path / "k.image"
+    before = os.umask(0o022)
+    try:
+        assert main(["compile", str(SOURCE), "-o", str(image)]) == 0
+    finally:
+        os.umask(before)
+    assert image.stat().st_mode & 0o777 == 0o644
 
 
 def test_a_kernel_becomes_a_cubin_for_a_gpu(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,27 @@ def test_the_script_gets_its_arguments_and_its_exit_code_stands(
     ]
     assert done.code == 3
     assert (tmp_path / "findings.json").read_text().split() == ["{", '"findings":', "[]", "}"]
+
+
+def test_a_script_may_leave_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
+    script, path = tmp_path / "script.py", tmp_path / "findings.json"
+    script.write_text("import os\nos.mkdir('below')\nos.chdir('below')\nos.rmdir('../below')\n")
+    command = [sys.executable, "-m", "lowgraph", "check", "script.py", "--json", path.name]
+    given = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=given, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert path.read_text().split() == ["{", '"findings":', "[]", "}"]
+
+
+def test_what_it_raises_is_shown_as_python_shows_it(tmp_path: Path) -> None:
+    script = tmp_path / "raises.py"
+    script.write_text("raise ValueError('of its own')\n")
+    done = run_check(tmp_path, script)
+    assert done.code == 1 and done.err.splitlines()[-1] == "ValueError: of its own"
+    assert f'File "{script}", line 1' in done.err
+    assert "lowgraph/cli" not in done.err and "runpy" not in done.err
 
 
 def test_what_follows_two_dashes_is_the_scripts(tmp_path: Path, script: Path) -> None:

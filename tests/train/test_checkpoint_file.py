@@ -148,7 +148,7 @@ def _with_tensor(name: str, change: Callable[[Any], Any]) -> checkpoint.Checkpoi
     [
         (lambda _: None, "moment1/n.bias is missing"),
         (lambda value: value[:-1].copy(), r"moment1/n.bias is (15,), the model has (16,)"),
-        (lambda value: value.astype(np.float64), "moment1/n.bias holds float64, not float32"),
+        (lambda value: value.astype(np.float64), "moment1/n.bias holds F64, not F32"),
     ],
 )
 def test_a_tensor_that_is_not_the_models_is_refused(
@@ -156,6 +156,20 @@ def test_a_tensor_that_is_not_the_models_is_refused(
 ) -> None:
     checkpoint.write(tmp_path, _with_tensor("n.bias", change))
     assert said in _refusal(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["BF16", "F8_E4M3", "F8_E5M2"])
+def test_a_type_that_numpy_lacks_is_refused(tmp_path: Path, kind: str) -> None:
+    file = checkpoint.write(tmp_path, filled_checkpoint(1))
+    content = file.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    begin, end = header["moment1/n.bias"]["data_offsets"]
+    elements = (end - begin) // (2 if kind == "BF16" else 1)
+    header["moment1/n.bias"] |= {"dtype": kind, "shape": [elements]}
+    told = json.dumps(header).encode()
+    file.write_bytes(len(told).to_bytes(8, "little") + told + content[8 + size :])
+    assert _refusal(tmp_path).count(f"damaged: moment1/n.bias holds {kind}, not F32") == 1
 
 
 def test_the_average_of_the_weights_comes_back(tmp_path: Path) -> None:
@@ -173,7 +187,7 @@ def test_the_average_of_the_weights_comes_back(tmp_path: Path) -> None:
         ({}, "damaged: ema/e.weight is missing"),
         ({"n.bias": None}, "damaged: ema/n.bias is missing"),
         ({"n.bias": np.zeros(15, np.float32)}, "ema/n.bias is (15,), the model has (16,)"),
-        ({"n.bias": np.zeros(16)}, "ema/n.bias holds float64, not float32"),
+        ({"n.bias": np.zeros(16)}, "ema/n.bias holds F64, not F32"),
         ({"more": np.zeros(1, np.float32)}, "it holds 1 tensors more than micro has"),
     ],
 )

@@ -60,6 +60,21 @@ def test_a_failed_write_leaves_whole_files_and_nothing_else(
     assert _names(tmp_path) == [NEWEST, PREVIOUS]
 
 
+def test_an_interrupt_behind_the_rename_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_replace = os.replace
+
+    def replace(old: Any, new: Any) -> None:
+        real_replace(old, new)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(tmp_path / "f", b"new")
+    assert _names(tmp_path) == ["f"] and (tmp_path / "f").read_bytes() == b"new"
+
+
 def test_file_and_folder_are_flushed_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

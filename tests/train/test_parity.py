@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from lowgraph.driver import Device
+from lowgraph.errors import ConfigError
 from tests.train.runs import ROOT, micro_corpus
 
 torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
@@ -134,6 +136,34 @@ def test_the_command_writes_the_file_and_the_picture(
     assert parity.main() == 0
     assert json.loads(file.read_text())["passed"] is True
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--window", "0"), "--window must be at least 1, got 0"),
+        (("--window", "-1"), "--window must be at least 1, got -1"),
+        (("--plot", "p.odd"), "--plot p.odd: use a name that ends in "),
+        (("--json", "missing/p.json"), "--json missing/p.json: "),
+    ],
+)
+def test_what_would_fail_at_the_end_is_refused_before(
+    parity: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...],
+    message: str,
+) -> None:  # fmt: skip
+    """A window of no steps compared nothing, and passed."""
+    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+    monkeypatch.setattr(parity, "open_device", None)
+    monkeypatch.setattr(sys, "argv", ["parity", "--json", str(tmp_path / "p.json"), *words])
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parity.main()
+
+
+def test_the_models_are_those_that_there_is_a_module_of(
+    parity: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(ROOT / "tools"), *sys.path])
+    assert set(importlib.import_module("parity_rival").MODULES) == set(parity.MODELS)
 
 
 def test_nudged_weights_are_a_unit_away_at_most(parity: ModuleType) -> None:

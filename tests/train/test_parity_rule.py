@@ -43,6 +43,18 @@ def _gradients(module: torch.nn.Module) -> dict[str, np.ndarray]:
     return {name: p.grad.double().numpy() for name, p in module.named_parameters()}
 
 
+@pytest.mark.parametrize("steps", ["50", "150", "0"])
+def test_steps_that_are_no_windows_are_refused(
+    rule: ModuleType, monkeypatch: pytest.MonkeyPatch, steps: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    command = ["parity_rule", "--steps", steps, "--json", str(tmp_path / "r.json")]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit):
+        rule.main()
+    assert f"--steps {steps}: give a multiple of 100" in capsys.readouterr().err
+
+
 def test_another_order_of_sums_is_the_same_function(rule: ModuleType) -> None:
     """Other bits, and no farther from float64 than a few times what the plain program is."""
     exact, plain = _gradients(_module(torch.float64)), _gradients(_module())

@@ -11,9 +11,10 @@ from lowgraph.driver.callers import is_machinery
 
 __all__ = ["caller"]
 
-_HERE = str(Path(__file__).parent)
-_PACKAGE = str(Path(__file__).parents[2])
-_LISTENER = f"{_PACKAGE}/hostdev/watch.py"
+# With the slash: a package lowgraph_more beside ours is somebody else's.
+_HERE = f"{Path(__file__).parent}/"
+_PACKAGE = f"{Path(__file__).parents[2]}/"
+_LISTENER = f"{_PACKAGE}hostdev/watch.py"
 
 
 def caller() -> tuple[str, str]:

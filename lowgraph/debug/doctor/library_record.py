@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from lowgraph.capture import Break, CapturedGraph, Journal
 from lowgraph.capture.pins import Pin
-from lowgraph.debug.audit import Audit, report_of
+from lowgraph.debug.audit import Audit
+from lowgraph.debug.audit_report import report_of
 from lowgraph.debug.doctor.driver_record import DriverRecord
 from lowgraph.debug.doctor.findings import (
     LOWGRAPH,
@@ -56,7 +57,7 @@ class LibraryRecord:
         self.notes: list[str] = []
         self._unowned: dict[tuple[str, str, str, int], Unowned] = {}
         self._unowned_nodes: dict[tuple[str, str, str, int], set[int]] = {}
-        self._declared: dict[str, tuple[Pin, ...]] = {}  # by the step's label
+        self._declared: dict[str, weakref.WeakSet[Pin]] = {}  # by label, which steps may share
         self._places: dict[str, set[tuple[int, int]]] = {}  # address, bytes: of these, ever
         self._graphs: weakref.WeakSet[CapturedGraph] = weakref.WeakSet()
         self._recorded: weakref.WeakKeyDictionary[object, weakref.ref[CapturedGraph]]
@@ -87,7 +88,7 @@ class LibraryRecord:
         """Remember which graph is the step's."""
         for graph in self._graphs:
             if graph.journal is journal:
-                self._declared[graph.label] = pins
+                self._declared.setdefault(graph.label, weakref.WeakSet()).update(pins)
                 self._note_places(graph.label)
                 self._recorded[step] = weakref.ref(graph)
                 break

@@ -27,7 +27,7 @@ class DoctorReport:
 
     breaks: of bisected windows; probes: of probe passes. beside: works of other threads during
     captures, which is no finding. seconds: the doctor's own, of listening. notes: what was not
-    looked at.
+    looked at. folder: that the doctor was made in, from which lines tell paths; "" for none.
     """
 
     device: str
@@ -43,6 +43,7 @@ class DoctorReport:
     beside: Mapping[str, int]
     seconds: float
     notes: list[str]
+    folder: str = ""
 
     @property
     def findings(self) -> int:

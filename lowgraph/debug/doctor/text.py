@@ -7,7 +7,6 @@ a refusal or a leak already names are told there, and a refusal's remedy is its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowgraph.debug.doctor import advice
@@ -22,6 +21,7 @@ from lowgraph.debug.doctor.findings import (
 )
 from lowgraph.debug.text import printable
 from lowgraph.driver import codes
+from lowgraph.driver.callers import from_folder
 from lowgraph.memory import counted
 from lowgraph.stages import within
 
@@ -34,7 +34,6 @@ __all__ = ["lines"]
 
 def lines(report: DoctorReport) -> Iterator[str]:
     """A line with the figures, then sections, of which those without an entry are left out."""
-    here = f"{Path.cwd()}/"
     graphs = [one for one in report.captures if one.outcome == "recorded"]
     yield (
         f"doctor: {counted(report.findings, 'finding')}; "
@@ -42,7 +41,7 @@ def lines(report: DoctorReport) -> Iterator[str]:
         f"{report.device or 'no device: none was opened'}"
     )
     for title, texts in _sections(report):
-        told = [printable(text.replace(here, "")) for text in texts]
+        told = [printable(from_folder(report.folder, text)) for text in texts]
         if told:
             yield f"{title}:"
             yield from (f"  {text}" for text in told)

@@ -27,6 +27,7 @@ from lowgraph.debug.doctor.driver_record import DriverRecord
 from lowgraph.debug.doctor.gate_record import GateRecord
 from lowgraph.debug.doctor.library_record import LibraryRecord
 from lowgraph.debug.doctor.report import DoctorReport
+from lowgraph.driver.callers import working_folder
 from lowgraph.errors import CaptureRefused, DeviceUnavailable
 from lowgraph.hostdev import watch
 from lowgraph.hostdev.watch import CaptureEvent
@@ -45,6 +46,7 @@ class Doctor:
         self, bisect: bool = False, say: Callable[[str], None] = lambda text: None
     ) -> None:
         self._bisect = bisect
+        self._folder = working_folder()  # now: the program may go elsewhere
         self._driver = DriverRecord(say)
         self._library = LibraryRecord(self._driver, say)
         self._listening = ExitStack()
@@ -93,6 +95,7 @@ class Doctor:
             self._driver.beside,
             self._seconds,
             list(dict.fromkeys([*self._notes, *self._library.notes])),
+            self._folder,
         )
         return replace(report, advice=list(advice.of(report)))
 

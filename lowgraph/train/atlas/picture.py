@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lowgraph.errors import ConfigError
 from lowgraph.train.atlas.rows import StageSummary, in_order
-from lowgraph.train.files import replace_file
+from lowgraph.train.plot import write
 
 __all__ = ["draw"]
 
@@ -38,12 +36,7 @@ def draw(path: Path, names: Sequence[str], logs: Logs) -> None:
     labels = [name or _NO_STAGE for name in _stages(logs) if name in drawn]
     handles = [drawn[name] for name in _stages(logs) if name in drawn]
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
-    image = io.BytesIO()
-    figure.savefig(image, format=path.suffix.lstrip(".").lower())
-    try:
-        replace_file(path, image.getvalue())
-    except OSError as error:
-        raise ConfigError(f"--plot {path}: {error.strerror or error}") from error
+    write(path, figure)
 
 
 def _stages(logs: Logs) -> list[str]:

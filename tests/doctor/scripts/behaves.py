@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import sys
+import tempfile
 
 
 def doubled(number: int) -> int:
@@ -32,6 +34,13 @@ def forks() -> None:
     print("child ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
+def leaves() -> None:
+    """Another working folder, which is gone at the end."""
+    folder = tempfile.mkdtemp()
+    os.chdir(folder)
+    os.rmdir(folder)
+
+
 if __name__ == "__main__":
     acts = {
         "raises": raises,
@@ -40,6 +49,9 @@ if __name__ == "__main__":
         "reads": lambda: print("read", input()),
         "processes": in_processes,
         "forks": forks,
+        "leaves": leaves,
+        "closes": sys.stdout.close,
+        "replaces": lambda: setattr(sys, "stdout", io.StringIO()),
         "tells": lambda: print(__name__, __file__, sys.argv[1:]),
         "interrupted": lambda: os.kill(os.getpid(), 2),
     }
