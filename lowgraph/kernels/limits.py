@@ -10,7 +10,7 @@ import math
 import operator
 from typing import NoReturn
 
-from lowgraph.driver import current, module
+from lowgraph.driver import current, forked, module
 from lowgraph.driver.launch import Size, three
 from lowgraph.errors import ArgTypeError, ConfigError
 
@@ -25,6 +25,7 @@ _WITHOUT_ASKING = 48 * 1024  # bytes of shared memory, static and dynamic, that 
 # Dynamic bytes that the driver was asked for, by function: to ask for fewer would take them away
 # from another Kernel of the same function. Modules, and so handles, live as long as the process.
 _asked: dict[int, int] = {}
+_lock = forked.lock()
 
 
 class Limits:
@@ -87,8 +88,10 @@ class Limits:
                 f"{own})",
                 f"{wanted}: let a block work on a smaller tile",
             )
-        module.set_max_dynamic_shared(self._function, wanted)
-        _asked[self._function] = wanted
+        with _lock:
+            if wanted > _asked.get(self._function, 0):
+                module.set_max_dynamic_shared(self._function, wanted)
+                _asked[self._function] = wanted
 
     def _bytes(self, nbytes: int) -> int:
         try:

@@ -63,6 +63,7 @@ def test_a_pointer_into_a_slice_that_was_given_back(wrong: Run) -> None:
     found = only(wrong.of("unowned", "stale"))
     assert "given back, its bytes are kept by a graph" in found["text"]
     assert f"since {line('wrong.py', 'GIVEN BACK')}" in found["text"]
+    assert found["nodes"] == 3 and "; 2 more nodes of it" in wrong.out
     assert advised(wrong, "stale pointers")["page"] == "docs/graphs.md"
     before = only(wrong.of("unowned", "closed"))
     assert f"since {line('wrong.py', 'BEFORE THE END')}" in before["text"]

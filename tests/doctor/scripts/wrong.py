@@ -34,7 +34,8 @@ def declared(on: int) -> None:
 
 def stale(on: int) -> None:
     """A slice that is given back while the graph lives."""
-    add(on, GRID, BLOCK, y, 1.0, N)
+    for _ in range(3):
+        add(on, GRID, BLOCK, y, 1.0, N)
 
 
 def closed(on: int) -> None:
