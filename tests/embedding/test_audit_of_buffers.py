@@ -11,7 +11,7 @@ import pytest
 from lowgraph import debug
 from lowgraph.capture import CopyIn, GraphStep, Input, Rebind, Table
 from lowgraph.debug import stale
-from lowgraph.debug.audit import report_of
+from lowgraph.debug.audit_report import report_of
 from lowgraph.errors import AuditFailed, InputMoved
 from tests.embedding.small import BLOCKS, N, Small
 from tests.embedding.theirs import Theirs, buffer_at
