@@ -9,7 +9,7 @@ a node that reads that address again. Other threads are judged by other_threads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,7 +39,8 @@ class WindowGuard:
 
     Other threads are checked from the first call on, the window's own while `armed`: its begin and
     its end are calls that it would refuse. `forks` follows the streams that are in the capture;
-    while the body of a conditional is recorded, those of the body's.
+    while the body of a conditional is recorded, those of the body's. before_call: told of each call
+    of the window's thread, before it is judged.
     """
 
     def __init__(self, window: OpenWindow) -> None:
@@ -47,6 +48,7 @@ class WindowGuard:
         self.label = window.label
         self.forks = ForkTracker(window.stream)
         self.armed = False
+        self.before_call: Callable[[], None] | None = None
         self._body: body_rules.OpenBody | None = None
         self._outer: list[ForkTracker] = []  # of the captures around an open body
         self._window = window
@@ -61,6 +63,8 @@ class WindowGuard:
             if following is not None and following is not self:  # the next window opened meanwhile
                 following(op, args)
         elif self.armed:
+            if self.before_call is not None:
+                self.before_call()
             stream = stream_of(op, args)
             error = self._breach(op, args)
             if error is None:
