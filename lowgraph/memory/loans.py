@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from lowgraph.memory.dlpack import Lent
+from typing import Protocol
+
 from lowgraph.memory.pass_pool import PassPool
 from lowgraph.memory.passes import Primed
 from lowgraph.memory.slices import Slice
 
-__all__ = ["LendingPool", "Loan"]
+__all__ = ["LendingPool", "Lent", "Loan"]
 
 _FEW = 64
+
+
+class Lent(Protocol):
+    """What of an array is looked at, until it is over."""
+
+    def is_over(self) -> bool:
+        """Whether nobody can reach the memory by it any more."""
 
 
 class Loan:

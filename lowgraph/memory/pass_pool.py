@@ -123,6 +123,12 @@ class PassPool:
         return running is not None and running.kind is PassKind.WINDOW
 
     @property
+    def pass_kind(self) -> PassKind | None:
+        """Of the pass that this thread runs; None outside of any."""
+        running = self._running()
+        return None if running is None else running.kind
+
+    @property
     def in_other_window(self) -> bool:
         """Whether another thread has a window over this pool open."""
         return self._lock.windowed and not self.in_window
