@@ -10,9 +10,9 @@ may wait; what it refuses itself is told as a refusal of ours, with what to use 
 sent is in the step's report and audit, held by the graph. All of it counts for the calling thread
 alone, and ends with the block, whatever ends that.
 
-Arrays made in the block are for this pass: one that is kept beyond it shows, from the recorded pass
-on, what each replay writes there. Python numbers are passed by value: every replay uses those that
-were recorded.
+An array made in the block that is kept beyond the pass keeps its memory; that of the recorded pass
+shows what each replay writes there. Python numbers are passed by value: every replay uses those
+that were recorded.
 """
 
 from __future__ import annotations

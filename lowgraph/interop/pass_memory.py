@@ -5,8 +5,7 @@ whatever moment drops the array, so nothing but a note is made then: the slice i
 the library asks for memory next, in the pass's own thread. So the same work gives and takes the
 same slices in the same order in every pass.
 
-An array that outlives its pass keeps its memory, but for one of a priming pass: the recorded pass
-takes that memory again, as the graph writes its own arrays, not those of earlier passes.
+An array that outlives its pass keeps its memory: the pool has other for the window (`loans`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import numpy as np
 from lowgraph import driver
 from lowgraph.errors import CaptureIncomplete, CaptureRefused, PoolError
 from lowgraph.memory import PersistentPool, Slice, open_window
-from lowgraph.memory.passes import PassKind
 
 __all__ = ["Keeper", "PassMemory"]
 
@@ -60,7 +58,7 @@ class PassMemory:
 
     def __init__(self, pool: PersistentPool, library: str, stream: int) -> None:
         """Raises PoolError where this thread runs no pass of `pool`."""
-        if pool.pass_kind is None:
+        if not pool.in_pass:
             raise PoolError(
                 f"{library} is to take memory of the pool where no step's body runs: it would not "
                 "be known when to give it back. Call it in the body of a GraphStep, or let "
@@ -104,11 +102,10 @@ class PassMemory:
                 self._pool.give_back(life.piece)
 
     def leave(self) -> None:
-        """The block is over: arrays that live on hold their memory, see the module."""
+        """The block is over: arrays that live on hold their memory."""
         self.settle()
-        if self._pool.pass_kind is not PassKind.PRIMING:
-            for life in self._living.values():
-                self._pool.lend(life.piece, life)
+        for life in self._living.values():
+            self._pool.lend(life.piece, life)
 
     def _check(self, stream: int) -> None:
         # Work on a fork may still read what its array has left behind, when the capture's own

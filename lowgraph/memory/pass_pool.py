@@ -123,10 +123,9 @@ class PassPool:
         return running is not None and running.kind is PassKind.WINDOW
 
     @property
-    def pass_kind(self) -> PassKind | None:
-        """Of the pass that this thread runs; None outside of any."""
-        running = self._running()
-        return None if running is None else running.kind
+    def in_pass(self) -> bool:
+        """Whether this thread runs a pass of any kind."""
+        return self._running() is not None
 
     @property
     def in_other_window(self) -> bool:

@@ -125,15 +125,41 @@ def test_an_array_of_a_recorded_pass_outlives_its_graph(small: Small) -> None:
     body.kept.clear()
 
 
-def test_an_array_of_the_priming_pass_does_not_starve_the_window(small: Small) -> None:
-    """As code that keeps its latest result: the recorded pass replaces the array."""
+def test_an_array_of_the_priming_pass_is_kept_and_does_not_starve_the_window(small: Small) -> None:
+    """As code that keeps its latest result: it is alive still when the recorded pass makes one."""
     body = Arrays(small)
     body.keep = True
     step = small.step(body=body)
     step()
     step()
     assert step.phase is Phase.READY, step.report().first_refusal
+    primed, recorded = ({address for address, _ in taken} for taken in body.taken)
+    assert not primed & recorded, "the graph writes into memory of its own"
+    assert step.report().shape_warning == "", "which no pass asked for"
     body.kept.clear()
+
+
+def test_arrays_that_a_body_only_forgot_take_no_memory_twice(small: Small) -> None:
+    """A local variable lives until the body returns, which is before the pass ends."""
+
+    def within(memory: PassMemory, stream: int) -> None:
+        keepers = [memory.take(4 * N, stream)[1] for _ in range(8)]
+        memory.leave()
+        del keepers
+
+    body = Arrays(small)
+    body.within = within
+    step = small.step(body=body)
+    step()
+    reserved = small.pool.stats().reserved
+    other = Small(small.rig)
+    plain = Arrays(other)
+    plain.within = lambda memory, stream: [memory.take(4 * N, stream) for _ in range(8)]
+    other.step(body=plain)()
+    assert other.pool.stats().reserved == reserved
+    other.close()
+    step()
+    assert step.phase is Phase.READY
 
 
 def test_a_size_that_was_not_primed_is_refused_by_the_users_line(small: Small) -> None:
