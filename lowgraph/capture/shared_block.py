@@ -74,7 +74,7 @@ class SharedBlock:
         watched = self._watched
         if watched is None:
             recorder.library_call(self._library, self._seen.kernels, ())
-        elif watched.nodes:
+        else:
             addresses = _addresses(watched.nodes, self._pool)
             recorder.library_call(self._library, watched.kernels, addresses, (), watched.nodes)
 

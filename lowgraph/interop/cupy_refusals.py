@@ -71,6 +71,9 @@ _RULES = (
     _Rule("CUSOLVERError", "", LibraryNotReady, "failed in cuSOLVER", _FIRST_USE + _ELSEWHERE),
     _Rule("CuSparseError", "", LibraryNotReady, "failed in cuSPARSE", _FIRST_USE + _ELSEWHERE),
     _Rule("CuFFTError", "", LibraryNotReady, "failed in cuFFT", _FIRST_USE + _ELSEWHERE),
+    _Rule("RuntimeError", "has invalidated the capture sequence", CaptureFailed,
+          "found the capture broken by an earlier call",
+          "look at what CuPy was asked before: it queries and allocates for host arrays"),
     _Rule("", "streamcapture", CaptureFailed, "made a call that has no place in a window",
           "do it before the step, or let the priming pass reach the same code with the same "
           "shapes; a sort waits, and host arrays are copied by way of pinned memory"),

@@ -50,6 +50,8 @@ CASES: list[tuple[str, str, type[CaptureRefused], str]] = [
     ("CUBLASError", "CUBLAS_STATUS_NOT_INITIALIZED", LibraryNotReady, "lowgraph.Blas"),
     ("CUDARuntimeError", "cudaErrorStreamCaptureUnsupported: operation not permitted when stream "
      "is capturing", CaptureFailed, "let the priming pass reach the same code"),
+    ("RuntimeError", "the stream was capturing, but an error has invalidated the capture sequence",
+     CaptureFailed, "queries and allocates for host arrays"),
     ("CUDADriverError", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: operation failed due to a previous "
      "error during capture", CaptureFailed, "let the priming pass reach the same code"),
 ]  # fmt: skip
