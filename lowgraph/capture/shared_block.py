@@ -142,7 +142,8 @@ class _Watched(Watched):
                 f"{self._name} sent work in the body of a conditional to the stream around it, in "
                 f"the capture window of {self._label!r}: it would run whether the body does or not",
                 self._where,
-                "open a block of its own inside the body, with the stream that the body is given",
+                "end the block before the conditional, and open one inside its body, with the "
+                "stream that the body is given",
             )
 
 

@@ -38,12 +38,11 @@ from lowgraph.memory import PersistentPool, open_window
 __all__ = ["cupy_ops"]
 
 
-class _Open(threading.local):
-    def __init__(self) -> None:
-        self.streams: set[int] = set()  # that a block of this thread is open on
+class _Here(threading.local):
+    inside = False  # a block of this thread's
 
 
-_open = _Open()
+_here = _Here()
 
 
 @contextmanager
@@ -52,7 +51,7 @@ def cupy_ops(pool: PersistentPool, stream: StreamLike) -> Iterator[Any]:
 
     pool: of the step. stream: that the body was given, or a fork of it.
 
-    Raises ConfigError without CuPy or a GPU, and inside another block on the stream; PoolError
+    Raises ConfigError without CuPy or a GPU, and inside another block of this thread; PoolError
     outside of a step's body; in a window CaptureRefused for what cannot be recorded; WrongContext;
     ContextPoisoned; and what the block raises.
     """
@@ -63,7 +62,7 @@ def cupy_ops(pool: PersistentPool, stream: StreamLike) -> Iterator[Any]:
     runtime_errors.take_stale(where)
     shared = SharedBlock("CuPy", handle, pool)
     try:
-        with _once(handle), shared, _lent(cupy, handle, memory, pool.device.ordinal) as theirs:
+        with _once(), shared, _lent(cupy, handle, memory, pool.device.ordinal) as theirs:
             yield theirs
     except Exception as error:
         told = _told(error, memory, shared)
@@ -117,14 +116,18 @@ def _without_waits() -> Iterator[None]:
 
 
 @contextmanager
-def _once(handle: int) -> Iterator[None]:
-    if handle in _open.streams:
-        raise ConfigError(f"cupy_ops inside cupy_ops on stream {handle:#x}: one block is enough")
-    _open.streams.add(handle)
+def _once() -> Iterator[None]:
+    """Whose nodes are whose, and on which stream CuPy is, one block can say."""
+    if _here.inside:
+        raise ConfigError(
+            f"{open_window.requester()}: cupy_ops inside cupy_ops: end the outer block first, also "
+            "for another stream or the body of a conditional"
+        )
+    _here.inside = True
     try:
         yield
     finally:
-        _open.streams.discard(handle)
+        _here.inside = False
 
 
 def _ready(pool: PersistentPool) -> Any:

@@ -1,9 +1,10 @@
 """PassMemory: slices for the arrays that another library makes while a step's body runs.
 
 Each array has a Keeper, which says when the array is gone. It says so in whatever thread and at
-whatever moment drops the array, so nothing but a note is made then: the slice is given back when
-the library asks for memory next, in the pass's own thread. So the same work gives and takes the
-same slices in the same order in every pass.
+whatever moment drops the array, so nothing but a note is made then: in a window the slice is given
+back when the library asks for memory next, in the window's thread, so that the same work takes the
+same slices. It is not while a fork is in the capture, whose work may read the array still; and not
+in other passes, which do not know of forks: their slices go back at their end.
 
 An array that outlives its pass keeps its memory: the pool has other for the window (`loans`).
 """
@@ -15,6 +16,7 @@ from collections import deque
 import numpy as np
 
 from lowgraph import driver
+from lowgraph.capture.guard import WindowGuard
 from lowgraph.errors import CaptureIncomplete, CaptureRefused, PoolError
 from lowgraph.memory import PersistentPool, Slice, open_window
 
@@ -69,7 +71,6 @@ class PassMemory:
         self._stream = stream
         self._living: dict[int, _Life] = {}
         self._ended: deque[_Life] = deque()
-        self._reuse = True
         self._taken = 0
         self.refusal: CaptureRefused | None = None
 
@@ -94,12 +95,20 @@ class PassMemory:
         return piece, Keeper(life, self._ended)
 
     def settle(self) -> None:
-        """Give back what arrays held that are gone, in the order of their ends."""
+        """Give back what arrays held that are gone, in the order of their ends: see the module."""
+        reuses = self._is_alone()
         while self._ended:
             life = self._ended.popleft()
             del self._living[life.piece.id]
-            if self._reuse:
+            if reuses:
                 self._pool.give_back(life.piece)
+
+    def _is_alone(self) -> bool:
+        """Whether this thread's window has one stream, the block's."""
+        guard = driver.gate.guard
+        if open_window.mine() is None or not isinstance(guard, WindowGuard):
+            return False
+        return guard.forks.streams == {self._stream}
 
     def leave(self) -> None:
         """The block is over: arrays that live on hold their memory."""
@@ -108,9 +117,6 @@ class PassMemory:
             self._pool.lend(life.piece, life)
 
     def _check(self, stream: int) -> None:
-        # Work on a fork may still read what its array has left behind, when the capture's own
-        # stream takes it: from now on the pass reuses nothing.
-        self._reuse = False
         window = open_window.mine()
         if window is None or driver.stream.capture_status_unheard(stream) == "active":
             return

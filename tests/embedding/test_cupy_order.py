@@ -217,8 +217,9 @@ def test_outside_of_a_body_and_inside_of_itself_it_is_refused(small: Small) -> N
         with cupy_ops(small.pool, stream):
             raise AssertionError
 
-    with pytest.raises(ConfigError, match="one block is enough"):
+    with pytest.raises(ConfigError, match="end the outer block first") as caught:
         small.step(body=Body(small, act))()
+    assert "test_cupy_order.py:" in str(caught.value)
 
 
 def test_on_the_host_device_it_is_refused_with_what_to_do(

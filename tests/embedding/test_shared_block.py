@@ -187,7 +187,7 @@ def test_work_of_a_conditionals_body_that_goes_around_it_is_refused(small: Small
 
     refusal = refusal_of(small, act)
     for part in ("Lib sent work in the body of a conditional to the stream around it",
-                 "open a block of its own inside the body"):  # fmt: skip
+                 "open one inside its body, with the stream that the body is given"):  # fmt: skip
         assert part in str(refusal)
     steer.close()
 
