@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,17 @@ def ended(small: Small) -> Array:
     return Array(address, (4,))
 
 
-@pytest.mark.parametrize("make", [beyond, elsewhere, ended])
+def only_held(small: Small) -> Array:
+    """Of a graph: its memory is there, and nobody's to name."""
+    piece = small.pool.take("held", 4)
+    address, owner = piece.address, object()
+    small.pool.hold(piece, owner)
+    small.pool.give_back(piece)
+    small._made.append(SimpleNamespace(close=lambda: small.pool.release(owner)))
+    return Array(address, (4,))
+
+
+@pytest.mark.parametrize("make", [beyond, elsewhere, ended, only_held])
 def test_what_lies_in_no_slice_is_refused(small: Small, make: Any) -> None:
     with pytest.raises(ConfigError, match="lies in no slice of this pool: declare it as an Input"):
         slice_of(make(small), small.pool)
