@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowgraph import driver
+from lowgraph import debug, driver
 from lowgraph.capture import Input, Phase
 from lowgraph.errors import (
     CaptureAllocationError,
@@ -219,6 +219,31 @@ def test_their_capture_on_cupys_stream_takes_a_part_of_ours(small: Small) -> Non
         graph.launch(stream)
     stream.synchronize()
     assert small.value() == 2 + 3 * 2
+
+
+def test_their_capture_takes_cupys_operations_of_a_part(small: Small) -> None:
+    stream, y = cupy.cuda.Stream(non_blocking=True), cupy_view(small.y)
+    small.rig.sync()
+    part = small.part(of(small, lambda s: y.__iadd__(1.0)))
+    part.prime(stream)
+    stream.begin_capture()
+    added = part.record(stream)
+    graph = stream.end_capture()
+    graph.launch(stream)
+    stream.synchronize()
+    assert added.types == {"kernel": 1} and small.value() == 2
+
+
+def test_cupys_graph_is_looked_into(small: Small) -> None:
+    stream, y = cupy.cuda.Stream(non_blocking=True), cupy_view(small.y)
+    with stream:
+        y.__iadd__(0.0)  # compiled
+        stream.synchronize()
+        stream.begin_capture()
+        y.__iadd__(1.0)
+        graph = stream.end_capture()
+    form = debug.read_handle(int(graph.graph), label="theirs", pool=small.pool)
+    assert len(form.nodes) == 1 and "cupy_add" in "\n".join(debug.lines(form))
 
 
 def test_cupys_runtime_launches_our_graph(small: Small) -> None:

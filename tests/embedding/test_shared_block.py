@@ -110,6 +110,22 @@ def test_memory_that_is_nobodys_here_is_counted_as_outside(small: Small) -> None
     driver.memory.free(theirs)
 
 
+def test_in_somebody_elses_capture_its_nodes_are_those_of_the_part(small: Small) -> None:
+    def act(body: Mixed, stream: int) -> None:
+        body.ours(stream)
+        body.theirs(stream)
+
+    body = mixed(small, act)
+    part = small.part(body)
+    part.prime(small.stream)
+    with small.their_capture() as graphs:
+        body.theirs(small.stream)
+        assert part.record(small.stream).types == {"kernel": 2}
+    assert small.value() == 4
+    small.launch(graphs[0])
+    assert small.value() == 10
+
+
 def test_an_empty_block_is_no_loss(small: Small) -> None:
     body = mixed(small, lambda body, stream: None)
 
