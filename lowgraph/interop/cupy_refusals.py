@@ -55,8 +55,8 @@ _RULES = (
           "records no call of this library", _ELSEWHERE),
     _Rule("RuntimeError", "H2D transfers are disallowed", PageableHostMemory,
           "would copy from the host, whose memory every replay would read again",
-          "copy it to a slice or a CuPy array before the step (lists as indices are copied, too), "
-          "or from a staging slot of the pool"),
+          "make slices or CuPy arrays of host arrays before the step, lists as indices among them, "
+          "or copy from a staging slot of the pool"),
     _Rule("RuntimeError", "D2H transfers are disallowed", SyncDuringCapture,
           "would copy to the host, where nothing has run yet", "read results after the step"),
     _Rule("DeviceSynchronized", "", SyncDuringCapture,
