@@ -68,6 +68,23 @@ def test_the_stream_is_the_bodys_in_each_pass_and_waits_are_forbidden_in_the_win
     assert body.seen == [(at, at, True), (at, at, False)]
 
 
+def test_stale_errors_are_looked_for_at_both_ends_whatever_ends_the_block(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[tuple[str, int]] = []
+
+    def look(where: str) -> None:
+        looked.append((where.rpartition("/")[2].partition(":")[0], fake.state.current.ptr))
+
+    def act(stream: Any) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(cupy_block.runtime_errors, "take_stale", look)
+    with pytest.raises(KeyError):
+        small.step(body=Body(small, act))()
+    assert looked == [("test_cupy_order.py", fake.NULL.ptr)] * 2, "outside of it"
+
+
 class Left(Exception):
     pass
 

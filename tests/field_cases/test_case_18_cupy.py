@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import logging
 
 import numpy as np
 import pytest
@@ -41,6 +43,34 @@ def test_a_failure_that_was_swallowed_is_not_blamed_on_a_step(micro: Micro) -> N
         swallow_a_failure()
     assert np.all(download(micro.y, micro.stream) == 4)
     assert step.phase is Phase.READY and step.report().refusals == 0 and micro.said == []
+
+
+def test_a_stale_error_of_a_shared_runtime_is_taken_away_and_logged(
+    micro: Micro, caplog: pytest.LogCaptureFixture
+) -> None:
+    pathfinder = pytest.importorskip("cuda.pathfinder")
+    try:
+        cudart = ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib("cudart").abs_path)
+    except (pathfinder.DynamicLibNotFoundError, RuntimeError) as error:
+        pytest.skip(f"no shared CUDA runtime: {error}")
+    y = cupy_view(micro.y)
+
+    def body(stream: int) -> None:
+        with cupy_ops(micro.pool, stream):
+            y[...] = y + 1
+
+    step = micro.step(body=body)
+    for _ in range(2):
+        pointer = ctypes.c_void_p()
+        assert cudart.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(HUGE)) == 2
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "lowgraph.interop"):
+            step()
+        assert cudart.cudaPeekAtLastError() == 0
+        (message,) = caplog.messages
+        assert "stale error, 2 cudaErrorMemoryAllocation" in message
+        assert "test_case_18_cupy.py:" in message
+    assert step.report().refusals == 0 and np.all(download(micro.y, micro.stream) == 2)
 
 
 def test_after_a_capture_that_was_broken_cupy_computes_what_it_did(micro: Micro) -> None:
