@@ -38,6 +38,7 @@ _NODE_OF = {
 }  # fmt: skip
 _NOUN = {"kernel": "kernel", "memcpy": "copy call", "memset": "fill", "host": "host call"}
 _NAME = re.compile(r"cu[A-Z]\w*")
+_REMEDY = "let it send all its work to the stream that it is given, or fork from it with an event"
 
 
 class Noted(ctypes.Structure):
@@ -122,14 +123,6 @@ class Watched:
     nodes: that the call added to the capture, kernels: how many of them are kernels.
     """
 
-    broken_remedy = (
-        "let it make no call in the window that waits, allocates, frees or loads; include "
-        "lowgraph.h in it to be told which it was"
-    )
-    astray_remedy = (
-        "let it send all its work to the stream that it is given, or fork from it with an event"
-    )
-
     def __init__(self, name: str, stream: int) -> None:
         window = open_window.mine()
         assert window is not None, "only calls in a window are watched"
@@ -154,12 +147,9 @@ class Watched:
         self._status = driver.stream.capture_status(self._stream)
         after = _nodes(self._stream)
         if after is not None:
-            self.nodes = self._its_own(after)
+            known = set(self._before or ())
+            self.nodes = tuple(node for node in after if node not in known)
             self._added = Counter(driver.graph.node_type(node) for node in self.nodes)
-
-    def _its_own(self, nodes: list[int]) -> tuple[int, ...]:
-        known = set(self._before or ())
-        return tuple(node for node in nodes if node not in known)
 
     def judge(self, code: int, failure: Noted, seen: Seen) -> CaptureRefused | None:
         """The refusal of what it did, None if all is well. code: that it returned."""
@@ -194,14 +184,21 @@ class Watched:
         return CaptureFailed(
             f"{self._name} {what} of {self._label!r}{': ' if told else ''}{told}",
             self._where,
-            self.broken_remedy,
+            "let it make no call in the window that waits, allocates, frees or loads; include "
+            "lowgraph.h in it to be told which it was",
         )
 
     def _astray(self) -> CaptureRefused | None:
         """Work that it sent and that is not in the graph."""
-        lost = self._lost_some()
-        if lost is not None or self._added:
-            return lost
+        sent = Counter[str]()
+        for op, count in self._calls.items():
+            if op in _NODE_OF:
+                sent[_NODE_OF[op]] += count
+        for kind, count in sent.items():
+            if count > self._added[kind]:
+                return self._lost(f"{counted(count, _NOUN[kind])}, and {self._added[kind]}")
+        if self._added:
+            return None
         if self._counted:
             return CaptureIncomplete(
                 f"{self._name} sent nothing in the capture window of {self._label!r}: it would be "
@@ -211,24 +208,13 @@ class Watched:
             )
         return self._lost("nothing that")
 
-    def _lost_some(self) -> CaptureIncomplete | None:
-        """Some of what was seen to be sent did not come."""
-        sent = Counter[str]()
-        for op, count in self._calls.items():
-            if op in _NODE_OF:
-                sent[_NODE_OF[op]] += count
-        for kind, count in sent.items():
-            if count > self._added[kind]:
-                return self._lost(f"{counted(count, _NOUN[kind])}, and {self._added[kind]}")
-        return None
-
     def _lost(self, told: str) -> CaptureIncomplete:
         return CaptureIncomplete(
             f"{self._name} sent {told} became nodes of the capture of {self._label!r}: what is "
             "missing went to another stream (the legacy stream, 0?), ran at once and would be in "
             "no replay",
             self._where,
-            self.astray_remedy,
+            _REMEDY,
         )
 
 

@@ -25,6 +25,11 @@ from lowgraph.memory import PersistentPool, open_window
 
 __all__ = ["SharedBlock"]
 
+_WORK = ("cuLaunch", "cuMemcpy", "cuMemset")
+_BROKEN = (
+    "let it make no call in the window that waits, allocates, frees or loads; what it does at its "
+    "first use of a function, the priming pass has to have reached"
+)
 _LOWEST = 1 << 16  # no device address is below, and sizes and small numbers mostly are
 
 
@@ -82,19 +87,13 @@ class SharedBlock:
 class _Watched(Watched):
     """Tells the library's nodes from ours: those that are there when a call of ours begins."""
 
-    broken_remedy = (
-        "let it make no call in the window that waits, allocates, frees or loads; what it does at "
-        "its first use of a function, the priming pass has to have reached"
-    )
-    astray_remedy = "leave its current stream as it is in the block"
-
     def __init__(self, library: str, stream: int, recorder: open_window.Recorder) -> None:
         super().__init__(library, stream)
         self._recorder = recorder
         self._body = recorder.placed[0]
         self._aside: CaptureRefused | None = None
         self._thread = threading.get_ident()
-        self._known = len(self._before or ())
+        self._known = 0
         self._places: list[range] = []
         guard = gate.guard
         assert isinstance(guard, WindowGuard), "a window of this thread is open"
@@ -103,6 +102,7 @@ class _Watched(Watched):
 
     def listen(self) -> None:
         self._outer = self._guard.before_call, gate.observer
+        self._known = driver.stream.captured_nodes_unheard(self._stream)
         self._guard.before_call, gate.observer = self._on_begin, self._on_end
 
     def stop(self) -> None:
@@ -112,12 +112,24 @@ class _Watched(Watched):
     def judge(self, code: int, failure: Noted, seen: Seen) -> CaptureRefused | None:
         return self._aside or super().judge(code, failure, seen)
 
-    def _astray(self) -> CaptureRefused | None:
-        return self._lost_some()  # a block that sends nothing is none's loss
+    def _look(self) -> None:
+        self._status = driver.stream.capture_status(self._stream)
+        graph = driver.stream.capture_graph(self._stream)
+        if graph is not None:
+            nodes = driver.graph.nodes(graph)  # in the order of their making
+            self.nodes = tuple(nodes[place] for places in self._places for place in places)
+            self._added = Counter(driver.graph.node_type(node) for node in self.nodes)
 
-    def _its_own(self, nodes: list[int]) -> tuple[int, ...]:
-        # The driver lists nodes in the order of their making.
-        return tuple(nodes[place] for places in self._places for place in places)
+    def _broken(self, code: int, failure: Noted) -> CaptureRefused | None:
+        found = super()._broken(code, failure)
+        if found is not None:
+            found.remedy = _BROKEN
+        return found
+
+    def _astray(self) -> CaptureRefused | None:
+        if not self._added and not any(op.startswith(_WORK) for op in self._calls):
+            return None  # a block that sends nothing is nobody's loss
+        return super()._astray()
 
     def _on_begin(self) -> None:
         self._note()

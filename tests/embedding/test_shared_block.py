@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda.bindings import driver as cu
 
 from lowgraph import driver
 from lowgraph.capture import Conditional, Phase
 from lowgraph.capture.shared_block import SharedBlock
 from lowgraph.debug import Audit
-from lowgraph.errors import CaptureIncomplete, CaptureRefused, SyncDuringCapture
+from lowgraph.errors import CaptureFailed, CaptureIncomplete, CaptureRefused, SyncDuringCapture
 from lowgraph.memory import open_window
 from tests.embedding.small import BLOCKS, N, Small
 from tests.field_cases.bare import foreign
@@ -156,7 +157,18 @@ def test_what_went_astray_is_told(small: Small) -> None:
     refusal = refusal_of(small, act)
     assert type(refusal) is CaptureIncomplete
     assert "Lib sent 2 kernels, and 1 became nodes" in str(refusal)
-    assert "leave its current stream as it is in the block" in str(refusal)
+    assert "let it send all its work to the stream that it is given" in str(refusal)
+
+
+def test_a_capture_that_it_broke_is_told_with_what_to_do(small: Small) -> None:
+    def act(body: Mixed, stream: int) -> None:
+        body.theirs(stream)
+        if open_window.mine() is not None:
+            assert foreign("cuCtxSetLimit", cu.CUlimit.CU_LIMIT_STACK_SIZE, 1024) == 900
+
+    refusal = refusal_of(small, act)
+    assert type(refusal) is CaptureFailed and "Lib broke the capture of 'step'" in str(refusal)
+    assert "the priming pass has to have reached" in str(refusal)
 
 
 def test_our_own_launches_are_not_taken_for_its_lost_ones(small: Small) -> None:
