@@ -9,7 +9,7 @@ a node that reads that address again. Other threads are judged by other_threads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,13 +39,15 @@ class WindowGuard:
 
     Other threads are checked from the first call on, the window's own while `armed`: its begin and
     its end are calls that it would refuse. `forks` follows the streams that are in the capture;
-    while the body of a conditional is recorded, those of the body's.
+    while the body of a conditional is recorded, those of the body's. before_call: told of each call
+    of the window's thread, before it is judged.
     """
 
     def __init__(self, window: OpenWindow) -> None:
         """Guard a window of the calling thread."""
         self.label = window.label
         self.armed = False
+        self.before_call: Callable[[], None] | None = None
         self._body: body_rules.OpenBody | None = None
         # Of the capture, and of the body in it that is open, and so on. Another thread may look at
         # any moment: it is replaced as a whole.
@@ -67,6 +69,8 @@ class WindowGuard:
             if following is not None and following is not self:  # the next window opened meanwhile
                 following(op, args)
         elif self.armed:
+            if self.before_call is not None:
+                self.before_call()
             stream = stream_of(op, args)
             error = self._breach(op, args)
             if error is None:

@@ -18,6 +18,7 @@ _MACHINERY = tuple(
                  "debug/", "interop/", "counters.py", "stages.py")
 )  # fmt: skip
 _PLUMBING = ("/contextlib.py", "/functools.py")
+_LIBRARIES = ("-packages/cupy/", "-packages/cupyx/")  # the user's line is what called them
 
 # Verdicts by file name: a journal asks for the caller at every call.
 _ours: dict[str, bool] = {}
@@ -27,7 +28,8 @@ def is_machinery(name: str) -> bool:
     """Whether a source file, as code objects name it, is lowgraph's machinery or plumbing."""
     known = _ours.get(name)
     if known is None:
-        known = _ours[name] = name.startswith(_MACHINERY) or name.endswith(_PLUMBING)
+        ours = name.startswith(_MACHINERY) or name.endswith(_PLUMBING)
+        known = _ours[name] = ours or any(part in name for part in _LIBRARIES)
     return known
 
 

@@ -126,3 +126,15 @@ def capture_graph(stream: int) -> int | None:
     """
     info = gate.call(compat.stream_get_capture_info, stream)
     return int(info[2]) if int(info[0]) == 1 else None
+
+
+def captured_nodes_unheard(stream: int) -> int:
+    """Number of nodes in the stream's capture, past the gate's hooks, for what one of them calls.
+
+    0 if it is in none, or cannot be asked.
+    """
+    code, status, _, graph, *_ = compat.stream_get_capture_info(stream)
+    if code or int(status) != 1:
+        return 0
+    code, _, count = driver.cuGraphGetNodes(graph, 0)
+    return 0 if code else int(count)

@@ -26,7 +26,7 @@ from lowgraph.kernels.folder import near
 from lowgraph.kernels.launch import Kernel
 from lowgraph.kernels.signature import Param, Signature
 
-__all__ = ["KernelImage", "SizedKernel", "parameter_places"]
+__all__ = ["KernelImage", "SizedKernel", "hold_against", "parameter_places"]
 
 # Struct letters by size: signed, unsigned.
 _INTEGERS = {1: ("b", "B"), 2: ("h", "H"), 4: ("i", "I"), 8: ("q", "Q")}
@@ -89,7 +89,7 @@ class KernelImage:
         else:
             return SizedKernel(name, handle, self.title, self.file)
         kernel = Kernel(declared, handle)
-        _hold_against(kernel, self.title)
+        hold_against(kernel, self.title)
         return kernel
 
     def __repr__(self) -> str:
@@ -188,8 +188,8 @@ def _code(value: Any, size: int) -> str | None:
     return None
 
 
-def _hold_against(kernel: Kernel, title: str) -> None:
-    """Raise KernelSourceError where the declared parameters are not the image's."""
+def hold_against(kernel: Kernel, title: str) -> None:
+    """Raise KernelSourceError where the declared parameters are not those of the code itself."""
     found, declared = parameter_places(kernel.handle), kernel.pack.layout
     told = f"{kernel.signature} as declared does not fit {title}"
     if len(found) != len(declared):

@@ -80,23 +80,32 @@ def read_signature(path: Path, name: str, defines: Mapping[str, str] | None = No
     Raises KernelSourceError (file:line) when there is no such kernel, when a parameter cannot be
     passed or read, and when the file declares the kernel twice with different parameters.
     """
-    text = _blank(_read(path))
+    return read_text(_read(path), name, path, defines)
+
+
+def read_text(
+    text: str, name: str, origin: Path | str, defines: Mapping[str, str] | None = None
+) -> Signature:
+    """`read_signature` of a source that is text. origin: its file, or what to call it."""
+    text = _blank(text)
     found: Signature | None = None
     types = defines or {}
     names: list[str] = []
-    for declared, params, position in _declarations(text, path):
+    for declared, params, position in _declarations(text, origin):
         names.append(declared)
         if declared != name:
             continue
         line = _line(text, position)
-        place = f"{path}:{line}: kernel {name}"
+        place = f"{origin}:{line}: kernel {name}"
         parsed = tuple(_param(item, types, place) for item in _split(params))
         if found is not None and found.params != parsed:
-            raise KernelSourceError(f"{path}:{line}: kernel {name} differs from line {found.line}")
-        found = Signature(name, parsed, path, line)
+            raise KernelSourceError(
+                f"{origin}:{line}: kernel {name} differs from line {found.line}"
+            )
+        found = Signature(name, parsed, origin if isinstance(origin, Path) else None, line)
     if found is None:
         raise KernelSourceError(
-            f'{path} declares no kernel {name} as `extern "C" __global__ void {name}(...)`; '
+            f'{origin} declares no kernel {name} as `extern "C" __global__ void {name}(...)`; '
             f"it has {', '.join(names) or 'none'}"
         )
     return found
@@ -139,7 +148,7 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _declarations(text: str, path: Path) -> Iterator[tuple[str, str, int]]:
+def _declarations(text: str, path: Path | str) -> Iterator[tuple[str, str, int]]:
     """Yield (name, parameter list, position of the declaration) of each extern "C" kernel."""
     for match in _GLOBAL.finditer(text):
         if not _EXTERN_C.search(text, _statement_start(text, match.start()), match.start()):

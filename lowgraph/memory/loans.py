@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from lowgraph.memory.dlpack import Lent
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+
+from lowgraph.errors import OutOfMemory, PoolError
+from lowgraph.memory.ledger import Held
 from lowgraph.memory.pass_pool import PassPool
 from lowgraph.memory.passes import Primed
 from lowgraph.memory.slices import Slice
 
-__all__ = ["LendingPool", "Loan"]
+__all__ = ["LendingPool", "Lent", "Loan"]
 
 _FEW = 64
+
+
+class Lent(Protocol):
+    """What of an array is looked at, until it is over."""
+
+    def is_over(self) -> bool:
+        """Whether nobody can reach the memory by it any more."""
 
 
 class Loan:
@@ -52,6 +67,28 @@ class LendingPool(PassPool):
                 return False
             return any(isinstance(holder, Loan) for holder in held.holders)
 
+    @contextmanager
+    def priming(self, label: str = "pass") -> Iterator[Primed]:
+        """See PassPool. What arrays hold beyond the pass is taken once more, for the window."""
+        with super().priming(label) as primed:
+            yield primed
+        with self._lock:
+            self._settle_loans()
+            lent = [held for held in self._held() if _is_lent_of(held, primed)]
+            with contextlib.suppress(OutOfMemory, PoolError):  # the window will say what it lacks
+                for held in lent:
+                    self._take_twin(held, primed)
+
+    def _take_twin(self, held: Held, primed: Primed) -> None:
+        nbytes, name = held.block.nbytes, f"in place of {held.piece.name}"
+        block = self._source.find(nbytes) or self._source.grow(nbytes, name)
+        twin = self._ledger.add(block, name, (nbytes,), np.dtype(np.uint8))
+        twin.holders.add(primed)
+        self._ledger.end_slice(twin)
+
+    def _held(self) -> list[Held]:
+        return list(self._ledger.held.values())
+
     def begin_window(self, label: str, primed: Primed | None = None) -> None:
         """See PassPool: what arrays of the priming pass held is free for the window."""
         with self._lock:
@@ -65,3 +102,7 @@ class LendingPool(PassPool):
             self._ledger.release(*over)
             self._loans = [loan for loan in self._loans if not loan.lent.is_over()]
         self._settle_at = 2 * len(self._loans) + _FEW
+
+
+def _is_lent_of(held: Held, primed: Primed) -> bool:
+    return primed in held.holders and any(isinstance(holder, Loan) for holder in held.holders)

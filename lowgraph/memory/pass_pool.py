@@ -123,6 +123,11 @@ class PassPool:
         return running is not None and running.kind is PassKind.WINDOW
 
     @property
+    def in_pass(self) -> bool:
+        """Whether this thread runs a pass of any kind."""
+        return self._running() is not None
+
+    @property
     def in_other_window(self) -> bool:
         """Whether another thread has a window over this pool open."""
         return self._lock.windowed and not self.in_window

@@ -228,9 +228,6 @@ class PersistentPool(BorrowingPool):
 
     # ---- inside ----
 
-    def _held(self) -> list[Held]:
-        return list(self._ledger.held.values())
-
     def _refuse_lasting(self, wanted: str) -> None:
         """An abort puts the free list of the window's begin back, and this block would be on it."""
         reason = f"{wanted} was to last, but it was asked for in a capture window"

@@ -41,3 +41,12 @@ def heard() -> Callable[[], AbstractContextManager[list[str]]]:
             gate.observer = before
 
     return listening
+
+
+@pytest.fixture
+def cupy_as_before(small: Small) -> Iterator[None]:
+    """Whatever a test does, CuPy's stream and allocator are what they were when it ends."""
+    cuda = pytest.importorskip("cupy").cuda
+    stream, allocator = cuda.get_current_stream(), cuda.get_allocator()
+    yield
+    assert cuda.get_current_stream() is stream and cuda.get_allocator() == allocator

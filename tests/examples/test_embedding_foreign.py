@@ -59,7 +59,25 @@ def test_a_foreign_capture_is_joined_and_looked_into(request: pytest.FixtureRequ
     assert "was byte 0 of 'x'" in rest[-1] and "held by part" in rest[-1]
 
 
-@pytest.mark.parametrize("number", [3, 6])
+@pytest.mark.gpu
+def test_cupys_operations_are_in_the_graph(request: pytest.FixtureRequest) -> None:
+    pytest.importorskip("cupy")
+    said = lines_of("2_cupy_window.py", request.config.getoption("--device"))
+    assert "  steps 10: 1 eager, 9 replayed" in said
+    assert said[-1].startswith("loss ") and float(said[-1].split()[1]) > 0
+
+
+@pytest.mark.host
+def test_cupy_without_a_gpu_is_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", FOLDER / "2_cupy_window.py", "host"], cwd=ROOT,
+        capture_output=True, text=True, check=False, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 2 and words_of(done.stderr).count("\n") == 1
+    assert "it is not on a GPU" in done.stderr
+
+
+@pytest.mark.parametrize("number", [2, 3, 6])
 def test_each_is_short(number: int) -> None:
     (script,) = FOLDER.glob(f"{number}_*.py")
     assert len(script.read_text(encoding="utf-8").splitlines()) < 60

@@ -83,7 +83,7 @@ def test_only_interop_imports_cupy() -> None:
     users = {
         found.module for found in _all_imports() if found.target.split(".")[0].startswith("cupy")
     }
-    assert users <= {"lowgraph.interop.cupy_views"}
+    assert users <= {"lowgraph.interop.cupy_library", "lowgraph.interop.cupy_block"}
 
 
 @pytest.mark.parametrize("unit", [name for layer in LAYERS for name in layer if name[0] != "_"])
