@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +69,7 @@ def measure(
     when the time is over is [].
     """
     with _Crew(programs, limit, say) as crew:
-        rivals = crew.open_rivals(cases if with_rivals else ())
+        rivals = crew.open_rivals(cases if with_rivals and limit.left() > 0 else ())
         for number, case in enumerate(cases):
             if limit.left() <= 0:
                 yield []
@@ -99,6 +100,7 @@ class _Crew:
         self._programs = programs
         self._limit = limit
         self._say = say
+        self._speaking = threading.Lock()  # print writes a text and its end of line apart
         self._started: list[ArmProcess] = []
 
     def __enter__(self) -> _Crew:
@@ -117,7 +119,8 @@ class _Crew:
         lanes = _opened(process, case, arm, seconds)
         for lane in lanes:
             lane.found.opened_s = time.monotonic() - begin
-        self._say(f"  {case.row.id} {arm.who}: {_outcome(lanes[0].found)}")
+        with self._speaking:
+            self._say(f"  {case.row.id} {arm.who}: {_outcome(lanes[0].found)}")
         return lanes
 
     def open_rivals(self, cases: Sequence[Case]) -> dict[int, list[_Lane]]:

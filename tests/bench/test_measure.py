@@ -130,16 +130,25 @@ def test_rivals_of_all_cases_open_before_any_is_timed(monkeypatch: pytest.Monkey
 
 
 def test_when_the_time_is_over_cases_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    allowed: list[float] = []
+    def never(*given: Any) -> Any:
+        raise AssertionError("no process is started any more")
+
+    monkeypatch.setattr(measure_module, "start", never)
+    assert measured([case_for(), case_for()], limit=Limit(-1.0)) == [[], []]
+    late: list[float] = []
 
     class Timed(FakeProcess):
         def ask(self, timeout: float, **request: Any) -> Any:
-            allowed.append(timeout)
+            if request["do"] == "open":
+                late.append(timeout)
             return super().ask(timeout, **request)
 
     monkeypatch.setattr(measure_module, "start", lambda *given: Timed())
-    assert measured([case_for(), case_for()], limit=Limit(-1.0)) == [[], []]
-    assert set(allowed) == {0.0}, "nobody may open any more"
+    measured([case_for()], limit=Limit(10.0))
+    *rivals, ours = late
+    assert rivals
+    assert all(250 < seconds <= 300 for seconds in rivals), "half of what is left"
+    assert ours == 900, "ours opens whatever it takes"
     assert 0 < Limit(10.0).opening() <= 300 < Limit(10.0).left() <= 600
     assert Limit(None).opening() == 900
 
