@@ -235,7 +235,7 @@ __device__ __forceinline__ float4 sum_of_parts(
 // Overwrites the rows of dtoken whose places are in several windows, or adds to them where
 // accumulate is 1; without it tokens that do not occur get 0.
 // Launch: block 256, grid (ceil(V/lists), ceil(C/128)); lists: rows a block, up to 64. A thread
-// adds up to eight sums; those of longer lists the eight slots share, and theirs are added in order.
+// adds up to eight sums; those of longer lists the eight slots share, and add theirs in order.
 extern "C" __global__ void __launch_bounds__(256) embedding_finish(
     float* __restrict__ dtoken, const float* __restrict__ partial, const int* __restrict__ begin,
     int V, int C, int lists, int accumulate)
