@@ -158,18 +158,23 @@ def loss(given: Given) -> Iterator[Part]:
 
 
 def embedding(given: Given) -> Iterator[Part]:
-    """The gradients of both tables: two launches."""
+    """The gradients of both tables: the order of the places, which may run beside, and the sums."""
     bench, s = given.bench, given.stream
     layer = ops.Embedding(bench.library, given.vocabulary)
     sizes = given.batch, given.length, given.width
     dx, values = given.wide(given.rows, given.width)
     dtoken, dplace = bench.zeros(given.vocabulary, given.width), bench.zeros(*sizes[1:])
-    places = bench.zeros(given.rows, dtype=np.int32)
-    begin = bench.zeros(given.vocabulary + 1, dtype=np.int32)
+    order = bench.zeros(*layer.order_shape(*sizes[:2]), dtype=np.int32)
+    begin = bench.zeros(*layer.begin_shape(), dtype=np.int32)
+    partial = bench.zeros(*layer.partial_shape(*sizes))
+
+    def sort() -> None:
+        layer.sort_places(s, order, given.tokens, given.rows)
 
     def back() -> None:
-        layer.backward(s, dtoken, dplace, places, begin, dx, given.tokens, *sizes)
+        layer.sum_places(s, dtoken, dplace, order, begin, partial, dx, *sizes)
 
+    sort()
     back()
     want = np.zeros((given.vocabulary, given.width))
     np.add.at(want, given.tokens_values, values)
@@ -177,6 +182,7 @@ def embedding(given: Given) -> Iterator[Part]:
              "places": off(bench.read(dplace), values.reshape(sizes).sum(axis=0), 64 * FLOAT,
                            "dplace")}  # fmt: skip
     longest = int(np.bincount(given.tokens_values).max())
+    yield "order of the places", sort, {}
     yield f"embedding backward, longest list {longest}", back, worst
 
 

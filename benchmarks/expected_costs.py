@@ -15,23 +15,24 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from lowgraph.bench.costs import costs_of  # noqa: E402
+from lowgraph.bench.costs import BACKENDS, costs_of  # noqa: E402
 from lowgraph.driver import Device, open_device  # noqa: E402
 from lowgraph.models import MODELS  # noqa: E402
+from lowgraph.precision import Precision  # noqa: E402
 from lowgraph.train.files import replace_file  # noqa: E402
 
 TABLE = ROOT / "benchmarks" / "expected_costs.json"
-TOO_LARGE = {("charlm", "gpt2")}  # 10 GB of memory that the host device would fill
 
 
-def cases() -> list[tuple[str, str, str]]:
-    """Model, preset and precision of every step that is counted; TF32 launches as float32 does."""
+def cases() -> list[tuple[str, str, str, str]]:
+    """Model, preset, precision and backend of the products, of every step that is counted."""
     known = [(model, preset) for model, entry in MODELS.items() for preset in entry.presets]
-    return [(*case, kind) for case in known if case not in TOO_LARGE for kind in ("fp32", "bf16")]
+    kinds = [kind.value for kind in Precision]
+    return [(*case, kind, backend) for case in known for kind in kinds for backend in BACKENDS]
 
 
 def expected() -> dict[str, Any]:
-    """The committed table: costs by "model preset precision"."""
+    """The committed table: costs by "model preset precision backend"."""
     found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
     return found
 

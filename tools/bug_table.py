@@ -42,6 +42,8 @@ data, with the reason and the places where each may be found.
   since, while checking. The 22 of `attention_mma.cu`, `gemm_mma.cu`, `ssd_short*.cu`, `staged.cu`
   and `evaluation.cu` were written in the same way: the first run found 20. What is missed by now
   stands in tests/check/misses.json, with the reason.
+- compute-sanitizer ran over `embedding_begin_past_end` and `embedding_gradient_not_zeroed` before
+  the kernels that they are in were rewritten.
 - **host, GPU**: what the wrong program's results were in a plain run: `right` is a bug that no test
   of results can see. `gave up` is a kernel that did not end; `died`, a process that did without
   a word.

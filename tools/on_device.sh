@@ -7,7 +7,10 @@
 # compute-sanitizer over the seeded bugs, --fast leaves out the tests.
 # PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
 # WILD_FIRST, WILD_COUNT: seeds of the random sequences to record (600000, 2000).
-# JOBS: run so many tests at once (pytest-xdist). BENCH_ROWS: rows of `lowgraph bench` (all).
+# JOBS: run so many tests at once (pytest-xdist). ONLY: names of parts, with commas; no other runs.
+# BENCH_ROWS: rows of `lowgraph bench` (all), BENCH_MINUTES: time for it (no limit).
+#   ONLY="beside rivals" BENCH_MINUTES=8 tools/on_device.sh RESULTS --bench
+# fills the table of docs/bench.md, and nothing else, in one run.
 # OTHER_BINDINGS: a folder with another release of cuda-bindings; the tests run with it as well.
 set -uo pipefail
 
@@ -31,11 +34,13 @@ mkdir -p "$results"
 results=$(cd "$results" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=()
+failed=() ran=()
 
 part() {  # part NAME COMMAND...: run it, note its failure, go on
     local name=$1 start=$SECONDS
     shift
+    [ -z "${ONLY:-}" ] || [[ ",$ONLY," == *",$name,"* ]] || return 0
+    ran+=("$name")
     printf '\n== %s\n' "$name"
     "$@" || failed+=("$name")
     printf -- '-- %s: %d s\n' "$name" $((SECONDS - start))
@@ -135,18 +140,24 @@ beside() {  # beside MODEL PRESET: graphed beside ungraphed, and lowgraph beside
 part "numbers of kernels" "$python" tools/kernel_difference.py run --device cuda "$results/kernels.npz"
 [ "$bugs" = no ] || part "compute-sanitizer" "$python" tools/sanitizer_table.py \
     "$results/seeded_bugs_sanitizer.json" --seconds 260 --clean --jobs 14
-for name in step_overhead update_costs journal_cost optimizer_costs; do
+for name in step_overhead update_costs journal_cost optimizer_costs charlm_kernels; do
     [ "$bench" = no ] || part "$name" "$python" "benchmarks/$name.py" --device cuda \
         --json "$results/$name.json"
 done
 beside_rivals() {
-    mkdir -p "$results/bench" && "$python" -m lowgraph bench --device cuda ${BENCH_ROWS:+--rows "$BENCH_ROWS"} \
+    mkdir -p "$results/bench" &&
+        "$python" -m lowgraph bench --device cuda --at-once ${BENCH_ROWS:+--rows "$BENCH_ROWS"} \
+        ${BENCH_MINUTES:+--minutes "$BENCH_MINUTES"} \
         --json "$results/bench.json" --plot "$results/bench"
 }
 [ "$bench" = no ] || part "beside rivals" beside_rivals
 part "stamp" "$python" tools/environment.py "$results/environment.json" --stamp "$results"
 
 printf '\n'
+if [ ${#ran[@]} -eq 0 ]; then
+    echo "no part is called $ONLY (or its option is missing); nothing was run" >&2
+    exit 2
+fi
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'failed: %s\n' "${failed[@]}"
     exit 1

@@ -81,7 +81,8 @@ def open_arm(spec: Mapping[str, Any]) -> dict[str, TorchArm]:
     make = _training if spec["kind"] == "train" else _update
     arm = make(spec, device)
     if device.type == "cuda":
-        arm.told["memory_bytes"] = torch.cuda.max_memory_reserved(device)
+        arm.told["memory_bytes"] = torch.cuda.max_memory_allocated(device)
+        arm.told["reserved_bytes"] = torch.cuda.max_memory_reserved(device)
     arm.told["precision"] = spec["precision"]
     return {spec["who"]: arm}
 

@@ -26,6 +26,8 @@ class BenchConfig:
     json: a file to write. plot: a folder for the pictures.
     rounds: timed bursts of each arm. burst_ms: about how long one is.
     rivals: False leaves the rivals out.
+    minutes: after which no further row is begun; None is no limit.
+    at_once: the rivals of all rows are opened before the first of those rows is timed.
 
     Raises ConfigError, naming the flag, on what cannot be.
     """
@@ -38,6 +40,8 @@ class BenchConfig:
     rounds: int = 15
     burst_ms: float = 40.0
     rivals: bool = True
+    minutes: float | None = None
+    at_once: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|host|cuda(:\d+)?", self.device):
@@ -49,6 +53,8 @@ class BenchConfig:
             raise ConfigError(f"--rows {unknown[0]!r}: no such row; there are {', '.join(ROWS)}")
         if self.rounds < 1 or not 0 < self.burst_ms < math.inf:
             raise ConfigError("--rounds and --burst-ms must be above 0, and finite")
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise ConfigError(f"--minutes {self.minutes:g}: must be above 0, and finite")
         if not self.chosen():
             raise ConfigError(f"--rows {','.join(self.rows)}: none is of the suite {self.suite}")
         folder = self.json and self.json.absolute().parent

@@ -11,7 +11,7 @@ from typing import Any
 from lowgraph.errors import ConfigError
 from lowgraph.train.files import replace_file
 
-__all__ = ["draw", "require"]
+__all__ = ["draw", "draw_overview", "require"]
 
 _COSTS = ("host_us", "wall_us", "capture_us", "instantiate_us", "upload_us", "update_us")
 
@@ -46,19 +46,51 @@ def _bars(rows: Sequence[dict[str, Any]]) -> Any:
     figure = _figure(len(blocks))
     for place, block in enumerate(blocks, 1):
         axes = figure.add_subplot(len(blocks), 1, place)
-        names = [row["who"] for row in block]
-        medians = [row["us_median"] for row in block]
-        below = [row["us_median"] - row["us_min"] for row in block]
-        above = [row["us_max"] - row["us_median"] for row in block]
-        colours = ["tab:green" if name == "lowgraph" else "tab:gray" for name in names]
-        axes.barh(names, medians, xerr=(below, above), color=colours)
-        axes.invert_yaxis()
+        _bar_each(axes, block)
         axes.set_title(f"{block[0]['id']}  {block[0]['config']}", fontsize=8, loc="left")
         axes.set_xlabel("microseconds a step")
         goal = next((row["goal_us"] for row in block if "goal_us" in row), None)
         if goal is not None:
             axes.axvline(goal, linestyle="--", color="black", linewidth=0.8)
     return figure
+
+
+def _bar_each(axes: Any, block: Sequence[dict[str, Any]]) -> None:
+    names = [row["who"] for row in block]
+    medians = [row["us_median"] for row in block]
+    below = [row["us_median"] - row["us_min"] for row in block]
+    above = [row["us_max"] - row["us_median"] for row in block]
+    colours = ["tab:green" if name == "lowgraph" else "tab:gray" for name in names]
+    axes.barh(names, medians, xerr=(below, above), color=colours)
+    axes.invert_yaxis()
+
+
+def draw_overview(file: Path, rows: Sequence[dict[str, Any]], caption: str) -> None:
+    """Write one small picture of all steps: two panels a line, each bar with its figure.
+
+    rows: of a file of `bench --json`; those of chains and those without a time are left out. Raises
+    ConfigError where there is nothing left, or no matplotlib.
+    """
+    timed = [row for row in rows if row["us_median"] is not None and row["clock"] == "wall"]
+    blocks = [list(block) for _, block in groupby(timed, key=lambda row: row["id"])]
+    if not blocks:
+        raise ConfigError("no row with a time of a step; measure with: python -m lowgraph bench")
+    lines = (len(blocks) + 1) // 2
+    figure = _figure(lines)
+    figure.set_size_inches(10, 1.6 * lines + 0.4)
+    for place, block in enumerate(blocks, 1):
+        axes = figure.add_subplot(lines, 2, place)
+        _bar_each(axes, block)
+        axes.bar_label(axes.containers[-1], [f" {row['us_median']:,.0f}" for row in block],
+                       fontsize=7)  # fmt: skip
+        axes.margins(x=0.15)
+        axes.tick_params(labelsize=7)
+        name = block[0]["config"].split(":")[0]
+        axes.set_title(f"{name}, {block[0]['wanted_precision']}", fontsize=8, loc="left")
+    figure.supxlabel(caption, fontsize=7)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=130)
+    replace_file(file, image.getvalue())
 
 
 def _chain(rows: Sequence[dict[str, Any]]) -> Any:

@@ -11,13 +11,15 @@ import numpy as np
 from lowgraph.bench.agreement import agree, tolerance
 from lowgraph.bench.cases import Case
 from lowgraph.bench.measure import Measured
+from lowgraph.bench.rows import STRONGEST
 
 __all__ = ["Row", "fits", "rows_of"]
 
 Row = dict[str, Any]
 
-_KEPT = ("nodes", "includes", "memory_bytes", "capture_us", "instantiate_us", "upload_us",
-         "update_us", "update_refused", "graph_bytes", "params", "precision", "losses")  # fmt: skip
+_KEPT = ("nodes", "includes", "memory_bytes", "reserved_bytes", "capture_us", "instantiate_us",
+         "upload_us", "update_us", "update_refused", "graph_bytes", "params", "precision",
+         "losses")  # fmt: skip
 _FITTED = ("host_us", "wall_us", "capture_us", "instantiate_us", "upload_us", "update_us",
            "graph_bytes")  # fmt: skip
 
@@ -35,10 +37,11 @@ def rows_of(case: Case, found: Sequence[Measured]) -> list[Row]:
         row |= {name: arm.facts[name] for name in _KEPT if name in arm.facts}
         row |= {"busy_us": arm.trace.get("busy_us"), "device_ops": arm.trace.get("device_ops")}
         row |= {"busy_why": arm.trace.get("why", ""), "burst_steps": arm.steps}
+        row |= {"opened_s": round(arm.opened_s, 1)}
         row |= {"wanted_precision": case.row.precision, "error": arm.error}
         row["correct"] = _correct(case, arm, found)
         if arm is ours:
-            row |= _goal(case, found)
+            row |= _goal(case, found) | _memory(found)
         rows.append(row)
     return rows
 
@@ -99,6 +102,15 @@ def _allowed(case: Case, arm: Measured, other: Measured) -> float:
         # the mean over a hundred thousand of them much less.
         return 1e-4
     return tolerance(arm.facts.get("precision"), other.facts.get("precision"))
+
+
+def _memory(found: Sequence[Measured]) -> Row:
+    """Whether we take no more memory than the strongest rival, where both are known."""
+    ours = found[0].facts.get("memory_bytes")
+    theirs = [arm.facts.get("memory_bytes") for arm in found if arm.who == STRONGEST]
+    if ours is None or not theirs or theirs[0] is None:
+        return {}
+    return {"memory_of_strongest": theirs[0], "memory_met": ours <= theirs[0]}
 
 
 def _goal(case: Case, found: Sequence[Measured]) -> Row:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lowgraph.bench import plot, table
-from lowgraph.bench.cases import cases
+from lowgraph.bench.cases import Case, cases
 from lowgraph.bench.config import BenchConfig, checkout
-from lowgraph.bench.measure import measure
+from lowgraph.bench.measure import Limit, Measured, measure
 from lowgraph.bench.result import Row, fits, rows_of
 from lowgraph.driver import selection
 from lowgraph.errors import DeviceUnavailable, LowgraphError
@@ -37,41 +37,83 @@ def run(config: BenchConfig, say: Say) -> dict[str, Any]:
     if kind == "host":
         say("rivals: none on the host device, for PyTorch on a CPU is no rival of a GPU's step; "
             "its times are no GPU's either")  # fmt: skip
-    rows: list[Row] = []
-    for row in config.chosen():
-        if not row.runs_on(kind):
-            say(f"{row.id} {row.config}: left out, too large for the {kind} device")
-            continue
-        rows += _measured(config, row, device, kind, programs, with_rivals, say)
-    grown = fits(rows)
-    say(table.text(rows, grown))
-    result = {**_origin(programs.parent), "device": device, "rows": rows, "fits": grown}
-    if config.json is not None:
-        write_json(config.json, result)
+    book = _Book(config, {**_origin(programs.parent), "device": device})
+    limit = Limit(config.minutes)
+    with tempfile.TemporaryDirectory(prefix="lowgraph-bench-") as folder:
+        chosen = _cases(config, device, kind, programs, Path(folder), say)
+        for group in _groups(chosen, config.at_once and with_rivals):
+            _prepare(group, with_rivals)
+            done = measure(
+                group, programs, with_rivals=with_rivals, rounds=config.rounds,
+                burst_ms=config.burst_ms, say=say, limit=limit,
+            )  # fmt: skip
+            for case, arms in zip(group, done, strict=True):
+                book.add(case, arms)
+    result = book.finish()
+    say(table.text(book.rows, result["fits"]))
     if config.plot is not None:
-        for file in plot.draw(config.plot, rows):
+        for file in plot.draw(config.plot, book.rows):
             say(f"picture: {file}")
-    _judge(rows)
+    _judge(book)
     return result
 
 
-def _measured(
-    config: BenchConfig, row: Any, device: str, kind: str, programs: Path, with_rivals: bool,
-    say: Say,
-) -> list[Row]:  # fmt: skip
-    found: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="lowgraph-bench-") as name:
-        folder = Path(name)
-        for number, case in enumerate(cases(row, device, kind, programs, folder)):
-            say(f"{row.id} {case.config}")
-            if number == 0 and with_rivals:
-                case.prepare(folder)
-            arms = measure(
-                case, programs, with_rivals=with_rivals, rounds=config.rounds,
-                burst_ms=config.burst_ms, say=say,
-            )  # fmt: skip
-            found += rows_of(case, arms)
+class _Book:
+    """The rows so far, and the file they are in: written after each case, so a kill keeps them."""
+
+    def __init__(self, config: BenchConfig, origin: dict[str, Any]) -> None:
+        self.rows: list[Row] = []
+        self.left_out: list[str] = []
+        self._file = config.json
+        self._origin = origin
+
+    def add(self, case: Case, arms: list[Measured]) -> None:
+        """The arms of a case; none: it was left out for want of time."""
+        if arms:
+            self.rows += rows_of(case, arms)
+        else:
+            self.left_out.append(f"{case.row.id} ({case.config})")
+        self._write(complete=False)
+
+    def finish(self) -> dict[str, Any]:
+        """Write the last time; returns what the file has."""
+        return self._write(complete=not self.left_out)
+
+    def _write(self, *, complete: bool) -> dict[str, Any]:
+        found = {"rows": self.rows, "fits": fits(self.rows), "left_out": self.left_out}
+        result = {**self._origin, "complete": complete, **found}
+        if self._file is not None:
+            write_json(self._file, result)
+        return result
+
+
+def _cases(
+    config: BenchConfig, device: str, kind: str, programs: Path, folder: Path, say: Say
+) -> list[Case]:
+    found: list[Case] = []
+    for row in config.chosen():
+        if row.runs_on(kind):
+            found += cases(row, device, kind, programs, folder / row.id)
+        else:
+            say(f"{row.id} {row.config}: left out, too large for the {kind} device")
     return found
+
+
+def _groups(chosen: list[Case], at_once: bool) -> list[list[Case]]:
+    """Cases whose rivals open together: at_once those of all, behind the cases that have none."""
+    if not at_once:
+        return [[case] for case in chosen]
+    alone = [[case] for case in chosen if not case.row.rivals]
+    together = [case for case in chosen if case.row.rivals]
+    return alone + ([together] if together else [])
+
+
+def _prepare(group: list[Case], with_rivals: bool) -> None:
+    for case in group if with_rivals else ():
+        folder = Path(case.spec["folder"])
+        if not folder.exists():
+            folder.mkdir()
+            case.prepare(folder)
 
 
 def _device(spec: str) -> tuple[str, str]:
@@ -98,11 +140,15 @@ def _origin(root: Path) -> dict[str, Any]:
     return found
 
 
-def _judge(rows: list[Row]) -> None:
-    wrong = [row for row in rows if row["who"] == "lowgraph" and row["correct"] is False]
-    failed = [row for row in rows if row["who"] == "lowgraph" and row["error"]]
+def _judge(book: _Book) -> None:
+    rows = [row for row in book.rows if row["who"] == "lowgraph"]
+    failed = [row for row in rows if row["error"]]
+    wrong = [f"{row['id']} ({row['config']})" for row in rows if row["correct"] is False]
     if failed:
         raise LowgraphError(f"{failed[0]['id']}: lowgraph's arm failed: {failed[0]['error']}")
     if wrong:
-        names = ", ".join(f"{row['id']} ({row['config']})" for row in wrong)
+        names = ", ".join(wrong)
         raise LowgraphError(f"lowgraph's losses are not the rivals' in {names}; see `losses`")
+    if book.left_out:
+        names = ", ".join(book.left_out)
+        raise LowgraphError(f"no time was left for {names}; give fewer --rows or more --minutes")

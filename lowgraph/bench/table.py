@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from lowgraph.bench.rows import STRONGEST
+
 __all__ = ["text"]
 
 _HEAD = ("who", "us", "min", "max", "host us", "wall us", "nodes", "ops", "idle", "MiB", "correct")
@@ -50,7 +52,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def _notes(row: dict[str, Any]) -> list[str]:
     notes = []
     if row["error"]:
-        notes.append(f"  {row['who']}: failed: {row['error']}")
+        notes.append(f"  {row['who']}: failed: {' '.join(row['error'].split())}")
     if row.get("includes"):
         notes.append(f"  {row['who']}: {row['includes']}")
     ran = row.get("precision")
@@ -60,6 +62,9 @@ def _notes(row: dict[str, Any]) -> list[str]:
         met = {True: "met", False: "not met", None: "unknown"}[row["goal_met"]]
         above = f", {row['extra_us']} above the bare call" if "extra_us" in row else ""
         notes.append(f"  goal {row['goal_us']:g} us: {met}{above}")
+    if "memory_met" in row:
+        met = "no more" if row["memory_met"] else "MORE"
+        notes.append(f"  memory: {met} than {STRONGEST}")
     return notes
 
 

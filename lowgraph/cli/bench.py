@@ -30,6 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--burst-ms", type=float, default=40.0, metavar="T", help="length of a burst (default: 40)"
     )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        metavar="M",
+        help="begin no row after that time (default: no limit)",
+    )
+    parser.add_argument(
+        "--at-once",
+        action="store_true",
+        help="open the rivals of all rows first, side by side: faster, and needs memory for all",
+    )
     parser.add_argument("--no-rivals", action="store_true", help="lowgraph's own arms only")
     parser.add_argument("--json", type=non_empty_path, metavar="F", help="write the rows to a file")
     parser.add_argument(
@@ -55,5 +66,7 @@ def run(given: argparse.Namespace) -> None:
         rounds=given.rounds,
         burst_ms=given.burst_ms,
         rivals=not given.no_rivals,
+        minutes=given.minutes,
+        at_once=given.at_once,
     )
     measure(config, lambda text: print(text, flush=True))

@@ -120,7 +120,7 @@ class CharLM(Model):
         branches = Branches(self._blas, stream, self.branches, layers.drop)
         with stage("backward"):
             with stage("embedding"):
-                places = layers.token_places(branches.fork(), trace.tokens)
+                order = layers.token_order(branches.fork(), trace.tokens)
                 branches.mark()
             with stage("head"):
                 read = trace.logits, trace.norm.y
@@ -135,8 +135,8 @@ class CharLM(Model):
             with stage("embedding"):
                 layers.norm_gradients(branches.fork(), sums, rows)
                 branches.wait_for_mark()
-                layers.embed_backward(stream, dx.exact, places, trace.tokens)
-            layers.drop(*places)
+                layers.embed_backward(stream, dx.exact, order, trace.tokens)
+            layers.drop(order)
             branches.drop(*dx.pieces, sums)
             branches.join()
 

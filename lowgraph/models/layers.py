@@ -28,7 +28,7 @@ from lowgraph.models.presets import CharLMConfig
 from lowgraph.models.token_layers import TokenLayers
 from lowgraph.precision import Precision
 
-__all__ = ["Attended", "Layers", "Normed", "TokenPlaces"]
+__all__ = ["Attended", "Layers", "Normed"]
 
 _PARTS = "weight", "bias"
 
@@ -40,13 +40,6 @@ class Normed(NamedTuple):
     x: Slice
     mean: Slice
     rstd: Slice
-
-
-class TokenPlaces(NamedTuple):
-    """The places of all tokens, in order, and where each token's begin (`ops.Embedding`)."""
-
-    places: Slice
-    begin: Slice
 
 
 class Attended(NamedTuple):
@@ -102,21 +95,21 @@ class Layers(TokenLayers):
         )  # fmt: skip
         return out
 
-    def token_places(self, stream: int, tokens: Slice) -> TokenPlaces:
-        """Where each token occurs in tokens [B, T]: what `embed_backward` sums over."""
+    def token_order(self, stream: int, tokens: Slice) -> Slice:
+        """The places of tokens [B, T] in the order of the tokens: what `embed_backward` sums."""
         batch, length = tokens.shape
-        found = TokenPlaces(
-            self._pool.take("places", self._embedding.places_shape(batch, length), np.int32),
-            self._pool.take("begin", self._embedding.begin_shape(), np.int32),
-        )
-        self._embedding.list_places(stream, *found, tokens, batch * length)
-        return found
+        order = self._pool.take("order", self._embedding.order_shape(batch, length), np.int32)
+        self._embedding.sort_places(stream, order, tokens, batch * length)
+        return order
 
-    def embed_backward(self, stream: int, dx: Slice, places: TokenPlaces, tokens: Slice) -> None:
+    def embed_backward(self, stream: int, dx: Slice, order: Slice, tokens: Slice) -> None:
         """Gradients of both tables from dx [rows, d]; rows of tokens that do not occur are zero."""
-        tables = self._gradients["e.weight"], self._gradients["p.weight"]
         sizes = *tokens.shape, self._config.width
-        self._embedding.sum_places(stream, *tables, *places, dx, *sizes)
+        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
+        partial = self._pool.take("partial", self._embedding.partial_shape(*sizes))
+        tables = self._gradients["e.weight"], self._gradients["p.weight"]
+        self._embedding.sum_places(stream, *tables, order, begin, partial, dx, *sizes)
+        self.drop(begin, partial)
 
     # ---- layer norm ----
 

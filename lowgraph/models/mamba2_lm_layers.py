@@ -59,13 +59,13 @@ class LMLayers(TokenLayers):
     def embed_backward(self, stream: int, name: str, dx: Slice, tokens: Slice) -> None:
         """Gradient of the table from dx [rows, d]; rows of tokens that do not occur are zero."""
         batch, length = tokens.shape
-        places = self._pool.take("places", self._embedding.places_shape(batch, length), np.int32)
-        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
-        dtable = self._gradients[f"{name}.weight"]
-        self._embedding.backward(
-            stream, dtable, None, places, begin, dx, tokens, batch, length, self._width
-        )
-        self.drop(places, begin)
+        layer, take = self._embedding, self._pool.take
+        order = take("order", layer.order_shape(batch, length), np.int32)
+        begin = take("begin", layer.begin_shape(), np.int32)
+        partial = take("partial", layer.partial_shape(batch, length, self._width))
+        work, dtable = (order, begin, partial), self._gradients[f"{name}.weight"]
+        layer.backward(stream, dtable, None, *work, dx, tokens, batch, length, self._width)
+        self.drop(*work)
 
     def norm(self, stream: int, name: str, x: Slice) -> StreamNorm:
         """Norm of x over its channels."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, quads
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
 
 __all__ = ["Embedding"]
 
-_MOST_THREADS = 2**21  # of the sums: a GPU runs some 2**18 at a time
-_ROWS_A_THREAD = 64  # of all rows, for each thread that shares a list
-_SLOTS = 32  # threads of a block for each quad of its slab
+_WINDOW = 8  # places that a thread sums
+_SLOTS = 8  # threads of a block for each quad of its slab
+_SLAB = 128  # channels of a block
+_ENOUGH_BLOCKS = 2048  # of embedding_finish: some four waves on the largest GPU
 
 
 class Embedding:
@@ -25,17 +26,23 @@ class Embedding:
         check_sizes("Embedding", least=1, vocabulary=vocabulary)
         self.vocabulary = vocabulary
         self._forward = library.kernel("embedding.cu", "embedding_forward")
-        self._places = library.kernel("embedding.cu", "embedding_places")
-        self._backward = library.kernel("embedding.cu", "embedding_backward")
+        self._order = library.kernel("embedding.cu", "embedding_order")
+        self._windows = library.kernel("embedding.cu", "embedding_windows")
+        self._finish = library.kernel("embedding.cu", "embedding_finish")
 
     @staticmethod
-    def places_shape(batch: int, length: int) -> tuple[int]:
-        """Return the shape of backward's int32 list of places."""
-        return (batch * length,)
+    def order_shape(batch: int, length: int) -> tuple[int, int]:
+        """Return the shape of backward's int32 places in the order of tokens, and their tokens."""
+        return (2, batch * length)
 
     def begin_shape(self) -> tuple[int]:
-        """Return the shape of backward's int32 list of starts in the list of places."""
+        """Return the shape of backward's int32 list of where each token's places begin."""
         return (self.vocabulary + 1,)
+
+    @staticmethod
+    def partial_shape(batch: int, length: int, channels: int) -> tuple[int, int, int]:
+        """Return the shape of backward's float32 sums of what crosses a window's bounds."""
+        return (_windows(batch * length), 2, channels)
 
     def forward(
         self,
@@ -61,8 +68,9 @@ class Embedding:
         stream: Stream,
         dtoken: Pointer,
         dposition: Pointer | None,
-        places: Pointer,
+        order: Pointer,
         begin: Pointer,
+        partial: Pointer,
         dx: Pointer,
         tokens: Pointer,
         batch: int,
@@ -71,33 +79,30 @@ class Embedding:
         *,
         accumulate: bool = False,
     ) -> None:
-        """Overwrite dtoken [vocabulary,channels] and dposition [length,channels]; two launches.
+        """Overwrite dtoken [vocabulary,channels] and dposition [length,channels]; three launches.
 
-        places, begin: int32 workspaces of `places_shape(batch, length)` and `begin_shape()`.
-        accumulate adds to dtoken and dposition instead.
+        order, begin, partial: workspaces of `order_shape(batch, length)`, `begin_shape()` and
+        `partial_shape(batch, length, channels)`. accumulate adds to dtoken and dposition instead.
         """
-        check_sizes("Embedding", batch=batch, length=length, channels=channels)
-        if channels == 0:
-            return
-        self.list_places(stream, places, begin, tokens, batch * length)
         sizes = batch, length, channels
-        self.sum_places(stream, dtoken, dposition, places, begin, dx, *sizes, accumulate=accumulate)
+        self.sort_places(stream, order, tokens, batch * length)
+        work = order, begin, partial
+        self.sum_places(stream, dtoken, dposition, *work, dx, *sizes, accumulate=accumulate)
 
-    def list_places(
-        self, stream: Stream, places: Pointer, begin: Pointer, tokens: Pointer, count: int
-    ) -> None:
-        """Overwrite places and begin: the first launch of `backward`, which needs no gradient."""
+    def sort_places(self, stream: Stream, order: Pointer, tokens: Pointer, count: int) -> None:
+        """Overwrite order: the first launch of `backward`, which needs no gradient."""
         check_sizes("Embedding", count=count)
-        lists, vocabulary = (places, begin), self.vocabulary
-        self._places(stream, vocabulary, 128, *lists, tokens, count, vocabulary)
+        if count:
+            self._order(stream, ceil_div(count, 32), 256, order, tokens, count)
 
     def sum_places(
         self,
         stream: Stream,
         dtoken: Pointer,
         dposition: Pointer | None,
-        places: Pointer,
+        order: Pointer,
         begin: Pointer,
+        partial: Pointer,
         dx: Pointer,
         batch: int,
         length: int,
@@ -105,26 +110,31 @@ class Embedding:
         *,
         accumulate: bool = False,
     ) -> None:
-        """Overwrite the gradients from listed places: the second launch of `backward`."""
+        """Overwrite the gradients, from sorted places: the other two launches of `backward`."""
         check_sizes("Embedding", batch=batch, length=length, channels=channels)
-        vocabulary, positions = self.vocabulary, 0 if dposition is None else length
-        lists = vocabulary + positions
-        groups = _groups(lists * quads(channels), batch * length)
-        grid = (ceil_div(lists, _SLOTS // groups), ceil_div(channels, 32))
+        if channels == 0:
+            return
+        count, vocabulary, slabs = batch * length, self.vocabulary, ceil_div(channels, _SLAB)
+        positions = 0 if dposition is None else length
         into = dtoken, 0 if dposition is None else dposition
-        if channels:
-            sizes = vocabulary, batch, positions, channels, groups, accumulate
-            self._backward(stream, grid, 256, *into, dx, places, begin, *sizes)
+        grid = (ceil_div(_windows(count), _SLOTS) + positions, slabs)
+        sizes = count, vocabulary, batch, positions, channels, accumulate
+        self._windows(stream, grid, 256, *into, partial, begin, dx, order, *sizes)
+        lists = _lists(vocabulary, slabs)
+        grid = (ceil_div(vocabulary, lists), slabs)
+        self._finish(
+            stream, grid, 256, dtoken, partial, begin, vocabulary, channels, lists, accumulate
+        )
 
 
-def _groups(sums: int, rows: int) -> int:
-    """How many threads share each of `sums` sums over lists that have `rows` rows in all.
+def _windows(count: int) -> int:
+    """How many windows `count` places have: one holds the end of the last list, full or not."""
+    return count // _WINDOW + 1
 
-    The more the longer lists can be, as long as the GPU has room for them. A power of two, 1 to 32.
-    """
-    groups = 1
-    while groups < _SLOTS and 2 * groups * _ROWS_A_THREAD <= rows:
-        groups *= 2
-    while groups > 1 and groups * sums > _MOST_THREADS:
-        groups //= 2
-    return groups
+
+def _lists(vocabulary: int, slabs: int) -> int:
+    """How many rows a block of embedding_finish has, 8 to 64: more where blocks abound."""
+    lists = _SLOTS
+    while lists < 64 and vocabulary * slabs >= 2 * lists * _ENOUGH_BLOCKS:
+        lists *= 2
+    return lists

@@ -49,14 +49,15 @@ class Parts:
     Attributes
     ----------
     steps_done: issued so far, those before a resume included: what the device will count.
-    library_class: what kernels are loaded by.
+    library_class, pool_class: what kernels are loaded by, and memory taken from.
     total: the sum over micro-batches, None when a step has one.
     model: what is trained. model_out: what evaluation and samples are of: `model`, or a model of
         the average of its weights. evaluation: of `model_out`.
     timers: the stages of the steps of `graph_step`; None unless asked for.
     """
 
-    library_class = Library
+    library_class: Callable[..., Library] = Library
+    pool_class: Callable[[Device], PersistentPool] = PersistentPool
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class Parts:
         self.stream = driver.stream.create()
         undo.callback(driver.stream.destroy, self.stream)
         self.library = self.library_class(device, say=to_stderr)
-        self.pool = PersistentPool(device)
+        self.pool = self.pool_class(device)
         undo.callback(self.pool.close)
         self.blas = Blas(device, self.library, self.stream, self.pool)
         undo.callback(self.blas.close)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ def test_the_launch_suite(spec: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(file.read_text())
     assert found.keys() >= {"rows", "gpu", "driver", "commit", "versions", "fits"}
+    assert found["complete"] is True
     rows = found["rows"]
     assert all(row.keys() >= ROW_KEYS for row in rows)
     assert {row["id"] for row in rows} == {"B0"}
@@ -84,6 +86,40 @@ def test_train_and_tail_in_small(tmp_path: Path) -> None:
         assert losses[-1] < losses[0]
 
 
+@pytest.mark.host
+def test_rows_that_the_time_does_not_reach_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "bench.json"
+    flags = ("--device", "host", "--rows", "B0,B1", "--minutes", "0.002", "--json", str(file))
+    done = bench(*flags, *SMALL)
+    assert done.returncode == 1
+    assert "no time was left for" in done.stderr
+    assert "fewer --rows or more --minutes" in done.stderr
+    found = json.loads(file.read_text())
+    assert found["complete"] is False
+    assert any(name.startswith("B1 (mlp nano") for name in found["left_out"])
+
+
+@pytest.mark.host
+def test_a_killed_run_keeps_its_rows(tmp_path: Path) -> None:
+    file = tmp_path / "bench.json"
+    command = [sys.executable, "-m", "lowgraph", "bench", "--device", "host", "--suite", "launch"]
+    process = subprocess.Popen(
+        [*command, *SMALL, "--json", str(file)], cwd=ROOT, env=environment(),
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 120
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    found = json.loads(file.read_text())
+    assert found["complete"] is False
+    assert [row["who"] for row in found["rows"]][:2] == ["lowgraph", "bare cuGraphLaunch"]
+    assert found["rows"][0]["us_median"] > 0
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -95,6 +131,7 @@ def test_train_and_tail_in_small(tmp_path: Path) -> None:
         (("--plot", "README.md"), ("--plot README.md", "name a folder")),
         (("--rounds", "0"), ("--rounds", "above 0")),
         (("--burst-ms", "inf"), ("--burst-ms", "finite")),
+        (("--minutes", "0"), ("--minutes 0", "above 0")),
         (("--device", "gpu7"), ("gpu7", "cuda:N")),
     ],
 )

@@ -16,7 +16,7 @@ from lowgraph.bench.agreement import LATER, agree, tolerance
 from lowgraph.bench.busy import busy_time
 from lowgraph.bench.cases import Case, cases
 from lowgraph.bench.config import checkout
-from lowgraph.bench.measure import Measured, measure
+from lowgraph.bench.measure import Limit, Measured, measure
 from lowgraph.bench.result import fits, rows_of
 from lowgraph.bench.rows import ROWS, Rival
 
@@ -40,6 +40,15 @@ def case_for(kind: str = "cuda", name: str = "B2t") -> Case:
     return next(iter(cases(ROWS[name], kind, kind, checkout(), Path())))
 
 
+def measured(
+    chosen: list[Case], programs: Path = Path(), say: Any = print, burst_ms: float = 40.0,
+    limit: Limit | None = None,
+) -> list[list[Measured]]:  # fmt: skip
+    limit = limit or Limit(None)
+    return list(measure(chosen, programs, with_rivals=True, rounds=3, burst_ms=burst_ms, say=say,
+                        limit=limit))  # fmt: skip
+
+
 def arm(who: str = "lowgraph", **known: Any) -> Measured:
     facts = {"losses": known.pop("losses", [5.0, 4.0]), "precision": known.pop("precision", "bf16")}
     return Measured(who, facts, **{"wall": [100.0, 90.0, 120.0], "host": [3.0, 2.0, 9.0]} | known)
@@ -57,7 +66,7 @@ def test_a_rivals_failures_are_its_rows(tmp_path: Path) -> None:
     row = replace(ROWS["B0"], rivals=rivals, counts={"host": (5,)})
     (case,) = cases(row, "host", "host", programs, tmp_path)
     said: list[str] = []
-    found = measure(case, programs, with_rivals=True, rounds=3, burst_ms=1.0, say=said.append)
+    (found,) = measured([case], programs, said.append, burst_ms=1.0)
     assert [m.who for m in found] == ["lowgraph", "bare cuGraphLaunch", "later", "never"]
     ours, bare, later, never = rows_of(case, found)
     assert len(found[0].wall) == len(found[0].host) == len(found[1].host) == 3
@@ -67,7 +76,10 @@ def test_a_rivals_failures_are_its_rows(tmp_path: Path) -> None:
     assert "no such library" in never["error"]
     assert never["us_median"] is None
     text = table.text([ours, bare, later, never], [])
-    assert "never: failed: " in text
+    (line,) = [line for line in text.splitlines() if "never" in line and "failed" in line]
+    assert "no such library" in line
+    assert any("B0 never: failed: the process ended with 1: no such library" in line
+               for line in said)  # fmt: skip
 
 
 class FakeProcess:
@@ -90,9 +102,55 @@ def test_arms_take_turns_and_each_begins_in_its_round(monkeypatch: pytest.Monkey
     monkeypatch.setattr(measure_module, "start", lambda *given: FakeProcess())
     case = case_for()
     case = replace(case, row=replace(case.row, rivals=case.row.rivals[:2]))
-    measure(case, Path(), with_rivals=True, rounds=3, burst_ms=40.0, say=lambda text: None)
+    monkeypatch.setattr(FakeProcess, "asked", [])
+    measured([case])
     a, b, c = "lowgraph", *(rival.who for rival in case.row.rivals)
     assert FakeProcess.asked == [a, b, c, b, c, a, c, a, b] + ["closed"] * 3
+
+
+def test_rivals_of_all_cases_open_before_any_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Noted(FakeProcess):
+        def ask(self, timeout: float, **request: Any) -> Any:
+            who = request["spec"]["who"] if request["do"] == "open" else request["who"]
+            events.append(f"{request['do']} {who}")
+            return super().ask(timeout, **request)
+
+    monkeypatch.setattr(measure_module, "start", lambda *given: Noted())
+    cases_ = [case_for(name=name) for name in ("B1", "B3")]
+    found = measured(cases_)
+    assert [[m.who for m in arms] for arms in found] == [
+        ["lowgraph", *(rival.who for rival in case.row.rivals)] for case in cases_
+    ]
+    opened = [number for number, event in enumerate(events) if event == "open torch GX"]
+    timed = [number for number, event in enumerate(events) if event.startswith("burst")]
+    assert len(opened) == 2
+    assert max(opened) < min(timed)
+
+
+def test_when_the_time_is_over_cases_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: Any) -> Any:
+        raise AssertionError("no process is started any more")
+
+    monkeypatch.setattr(measure_module, "start", never)
+    assert measured([case_for(), case_for()], limit=Limit(-1.0)) == [[], []]
+    late: list[float] = []
+
+    class Timed(FakeProcess):
+        def ask(self, timeout: float, **request: Any) -> Any:
+            if request["do"] == "open":
+                late.append(timeout)
+            return super().ask(timeout, **request)
+
+    monkeypatch.setattr(measure_module, "start", lambda *given: Timed())
+    measured([case_for()], limit=Limit(10.0))
+    *rivals, ours = late
+    assert rivals
+    assert all(250 < seconds <= 300 for seconds in rivals), "half of what is left"
+    assert ours == 900, "ours opens whatever it takes"
+    assert 0 < Limit(10.0).opening() <= 300 < Limit(10.0).left() <= 600
+    assert Limit(None).opening() == 900
 
 
 def test_medians_and_goal_are_of_the_wall() -> None:
@@ -153,6 +211,27 @@ def test_agreement() -> None:
     assert not agree([], [], 1.0)
     assert not agree([5.0], [5.0, 4.0], 1.0)
     assert tolerance("fp32", "bf16", None) == tolerance("bf16") > tolerance("tf32")
+
+
+def test_our_memory_is_held_against_the_strongest_rivals() -> None:
+    def row(ours: int | None, theirs: int | None) -> Any:
+        found = [arm(), arm("torch eager"), arm("torch GX")]
+        for each, nbytes in zip(found, (ours, 1, theirs), strict=True):
+            each.facts["memory_bytes"] = nbytes
+        return rows_of(case_for(), found)[0]
+
+    assert row(300, 300)["memory_met"] is True
+    more = row(301, 300)
+    assert more["memory_met"] is False
+    assert "memory: MORE than torch GX" in table.text([more], [])
+    assert "memory_met" not in row(300, None)
+    assert "memory_met" not in row(None, 300)
+
+
+def test_every_row_of_the_update_and_of_training_has_a_goal() -> None:
+    goals = {name: row.goal_us for name, row in ROWS.items()}
+    assert goals == {"B0": 3, "B1": 80, "B2t": 150, "B2s": 600, "B3": 150, "B6": 17_000,
+                     "B7": 950, "B7e": 1250}  # fmt: skip
 
 
 def test_growth_is_found_where_it_is_linear() -> None:

@@ -6,6 +6,8 @@ What needs a GPU of them, graphs and compilation, is one `whole` step in other c
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,8 +36,8 @@ def started() -> Iterator[list[ArmProcess]]:
         process.close()
 
 
-def case_of(name: str, folder: Path) -> Case:
-    row = dataclasses.replace(ROWS[name], precision="fp32")
+def case_of(name: str, folder: Path, precision: str = "fp32") -> Case:
+    row = dataclasses.replace(ROWS[name], precision=precision)
     (case,) = cases(row, "host", "host", checkout(), folder)
     case.prepare(folder)
     return case
@@ -63,6 +65,38 @@ def test_pytorch_agrees(name: str, tmp_path: Path, started: list[ArmProcess]) ->
     ours, theirs = (facts(case, who, started)["losses"] for who in ("lowgraph", TORCH))
     # Of the movements of B7 the tolerance is that of bench.result: 1e-4.
     assert agree(ours, theirs, 1e-4 if name.startswith("B7") else TOLERANCES["fp32"])
+
+
+@pytest.mark.parametrize("name", ["B1", "B2t", "B3"])
+def test_pytorch_agrees_in_bfloat16(name: str, tmp_path: Path, started: list[ArmProcess]) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is the rival")
+    case = case_of(name, tmp_path, "bf16")
+    ours, theirs = (facts(case, who, started)["losses"] for who in ("lowgraph", TORCH))
+    assert agree(ours, theirs, TOLERANCES["bf16"])
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 16, 48, 64])
+def test_pytorchs_scan_in_chunks_is_the_recurrence(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(checkout() / "rivals"))
+    models = importlib.import_module("torch_models")
+    sizes = {"width": 8, "expand": 2, "head_size": 8, "state": 5, "conv": 4}
+    mixer = models.Mixer(sizes, chunk).double()
+    generator = torch.Generator().manual_seed(0)
+    draw = functools.partial(torch.randn, generator=generator, dtype=torch.float64)
+    x, b, c = draw(2, 48, 2, 8), draw(2, 48, 5), draw(2, 48, 5)
+    log_decay = -draw(2, 48, 2).abs()
+    state, want = torch.zeros(2, 2, 8, 5, dtype=torch.float64), []
+    for t in range(48):
+        state = state * log_decay[:, t].exp()[..., None, None]
+        state = state + x[:, t, :, :, None] * b[:, t, None, None]
+        want.append((state * c[:, t, None, None]).sum(-1))
+    # Sums of 48 terms in another order, and decays as quotients of products.
+    torch.testing.assert_close(mixer.scan(x, log_decay, b, c), torch.stack(want, 1),
+                               rtol=1e-10, atol=1e-10)  # fmt: skip
 
 
 def test_jax_agrees(tmp_path: Path, started: list[ArmProcess]) -> None:

@@ -50,7 +50,7 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, row, weight = f(ROWS, C), f(ROWS, C), f(ROWS), f(C)
     tokens, targets = f.ints(B, T), f.ints(ROWS)
     partial, packed, lse, places = f(64, 2, C), f(ROWS, 3 * C), f(B, HEADS, T), f.ints(2 * C)
-    lists = f.ints(ROWS), f.ints(V + 1)
+    lists = f.ints(2, ROWS), f.ints(V + 1), f(ROWS // 8 + 1, 2, C)
     logits, tables = f(ROWS, V), (f(V, C), f(T, C))
     return {
         "norm forward": (lambda: norm.forward(s, y, row, row, x, weight, weight, ROWS, C), 1),
@@ -85,11 +85,11 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "embedding forward": (lambda: embedding.forward(s, x, tokens, *tables, B, T, C), 1),
         "embedding backward": (
             lambda: embedding.backward(s, *tables, *lists, x, tokens, B, T, C),
-            2,
+            3,
         ),
         "embedding backward, no positions": (
             lambda: embedding.backward(s, tables[0], None, *lists, x, tokens, B, T, C),
-            2,
+            3,
         ),
         "entropy forward": (lambda: entropy.forward(s, row, logits, targets, ROWS, V), 1),
         "entropy both": (

@@ -175,8 +175,10 @@ BOUNDS = (
     ),
     Bug(
         name="embedding_begin_past_end",
-        file="embedding.cu", kernel="embedding_places", kind=_KIND, scenario="embedding_backward",
-        old="if (v == V - 1) begin[V] = count;", new="if (v == V - 1) begin[V + 1] = count;",
+        file="embedding.cu", kernel="embedding_windows", kind=_KIND, scenario="embedding_backward",
+        old="p < count ? order[(size_t)count + p] : V;",
+        new="p < count ? order[(size_t)count + p] : V + 1;",
+        at=("begin[v] = first + u;",),
         why="begin has V+1 elements, and index V+1 is one past its end.",
     ),
     Bug(

@@ -60,7 +60,7 @@ UNWRITTEN = (
     ),
     Bug(
         name="embedding_gradient_not_zeroed",
-        file="embedding.cu", kernel="embedding_backward", kind="uninitialised-read",
+        file="embedding.cu", kernel="embedding_windows", kind="uninitialised-read",
         scenario="embedding_backward",
         old="if (accumulate) sum = add_quad(load_quad(to, valid), sum);",
         new="sum = add_quad(load_quad(to, valid), sum);",

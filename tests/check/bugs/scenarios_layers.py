@@ -143,15 +143,20 @@ def embedding_backward(bench: Bench, fault: str) -> list[Check]:
     tokens = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH, LENGTH)).astype(np.int32)
     dx = normal(1, BATCH, LENGTH, WIDTH)
     dtoken, dposition = bench.empty((VOCABULARY, WIDTH)), bench.empty((LENGTH, WIDTH))
-    places, begin = bench.empty(BATCH * LENGTH, np.int32), bench.empty(VOCABULARY + 1, np.int32)
-    device_tokens, device_dx = bench.put(tokens, "tokens"), bench.put(dx, "dx")
-    bench.kernel("embedding.cu", "embedding_places")(
-        bench.stream, VOCABULARY, 128, places, begin, device_tokens, BATCH * LENGTH, VOCABULARY
+    count, device_tokens = BATCH * LENGTH, bench.put(tokens, "tokens")
+    order, begin = bench.empty((2, count), np.int32), bench.empty(VOCABULARY + 1, np.int32)
+    partial = bench.empty((count // 8 + 1, 2, WIDTH), name="partial")
+    stream, read = bench.stream, (bench.put(dx, "dx"), order)
+    bench.kernel("embedding.cu", "embedding_order")(
+        stream, ceil_div(count, 32), 256, order, device_tokens, count
     )
-    bench.kernel("embedding.cu", "embedding_backward")(
-        bench.stream, (ceil_div(VOCABULARY + LENGTH, 8), 1), 256,
-        dtoken, dposition, device_dx, places, begin, VOCABULARY, BATCH, LENGTH, WIDTH, 4, 0,
+    bench.kernel("embedding.cu", "embedding_windows")(
+        stream, (ceil_div(count // 8 + 1, 8) + LENGTH, 1), 256, dtoken, dposition, partial, begin,
+        *read, count, VOCABULARY, BATCH, LENGTH, WIDTH, 0,
     )  # fmt: skip
+    bench.kernel("embedding.cu", "embedding_finish")(
+        stream, (ceil_div(VOCABULARY, 8), 1), 256, dtoken, partial, begin, VOCABULARY, WIDTH, 8, 0
+    )
     want = twins.embedding_backward(dx.astype(np.float64), tokens, VOCABULARY)
     return close(bench, dtoken=(dtoken, want[0]), dposition=(dposition, want[1]))
 
