@@ -67,7 +67,9 @@ def test_pytorch_agrees(name: str, tmp_path: Path, started: list[ArmProcess]) ->
     assert agree(ours, theirs, 1e-4 if name.startswith("B7") else TOLERANCES["fp32"])
 
 
-@pytest.mark.parametrize("name", ["B1", "B2t", "B3"])
+@pytest.mark.parametrize(
+    "name", ["B1", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("B2t", "B3"))]
+)
 def test_pytorch_agrees_in_bfloat16(name: str, tmp_path: Path, started: list[ArmProcess]) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is the rival")
@@ -107,7 +109,9 @@ def test_jax_agrees(tmp_path: Path, started: list[ArmProcess]) -> None:
     assert agree(ours, theirs, TOLERANCES["fp32"])
 
 
-@pytest.mark.parametrize("tensor", ["hd.weight", "b.1.f2.bias"])
+@pytest.mark.parametrize(
+    "tensor", ["hd.weight", pytest.param("b.1.f2.bias", marks=pytest.mark.exhaustive)]
+)
 def test_a_rival_with_other_weights_does_not_agree(
     tensor: str, tmp_path: Path, started: list[ArmProcess]
 ) -> None:

@@ -146,6 +146,9 @@ def test_a_fault_in_a_replay_tells_the_replays_that_may_have_done_it(
 
 
 def test_no_code_asks_for_a_last_error() -> None:
-    """It may be another call's, of long ago: only the code that a call returned decides."""
+    """It may be another call's, of long ago: only the code that a call returned decides.
+
+    But at the border to other libraries, which takes it away so that they blame no call of theirs.
+    """
     asking = [path.name for path in PACKAGE.rglob("*.py") if "LastError" in path.read_text("utf-8")]
-    assert asking == []
+    assert asking == ["runtime_errors.py"]

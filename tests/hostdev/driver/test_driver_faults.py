@@ -72,6 +72,16 @@ def test_a_write_into_the_slack_behind_an_allocation(device: Device, image_file:
     expect_fault(lines, "kernel 'poke' wrote past the end", "the allocation (1000 bytes at 0x")
 
 
+@pytest.mark.parametrize("past", [0, 1, 3, 10, 18, 26])  # in front of, in and behind whole words
+def test_any_byte_of_the_slack_is_looked_at(device: Device, image_file: Path, past: int) -> None:
+    body = (
+        f"x = kit.alloc(997)\nctypes.c_ubyte.from_address(x + 997 + {past}).value ^= 0x40\n"
+        "print(int(cu.cuCtxSynchronize()[0]))"
+    )
+    place = f"{past} byte{'s' * (past > 1)} past the end" if past else "just past the end"
+    expect_fault(run(image_file, body), place, "the allocation (997 bytes at 0x")
+
+
 def test_a_write_into_the_slack_behind_a_slice(device: Device, image_file: Path) -> None:
     body = (
         "control.annotate(slab, 100, LIVE, 'bias')\n"
