@@ -132,7 +132,12 @@ def _attempt(
 
 @pytest.mark.parametrize(
     ("make", "code"),
-    [(Micro, INVALID_VALUE), (Micro, OUT_OF_MEMORY), (Micro, UNKNOWN), (Rich, UNKNOWN)],
+    [
+        pytest.param(Micro, INVALID_VALUE, marks=pytest.mark.exhaustive),
+        (Micro, OUT_OF_MEMORY),
+        pytest.param(Micro, UNKNOWN, marks=pytest.mark.exhaustive),
+        (Rich, UNKNOWN),
+    ],
 )
 def test_a_fault_at_every_call_leaves_everything_sound(rig: Rig, make: Make, code: int) -> None:
     calls = _calls_of_a_run(rig, make)

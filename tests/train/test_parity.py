@@ -100,7 +100,11 @@ def test_the_farthest_nudged_run_of_a_window_is_its_yardstick(parity: ModuleType
         assert [row["yardstick_max"] for row in rows] == pytest.approx([0.1, 0.05])
 
 
-@pytest.mark.parametrize("key", ["betas", "weight_decay", "rates", "starts"])
+@pytest.mark.parametrize(
+    "key",
+    ["betas", "rates", *(pytest.param(key, marks=pytest.mark.exhaustive)
+                         for key in ("weight_decay", "starts"))],
+)  # fmt: skip
 def test_another_setting_on_one_side_fails(
     parity: ModuleType, device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
