@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--seeds",
         choices=["one", "all"],
         default="one",
-        help="seeds of a test that takes several: the first (default) or all, as --exhaustive does",
+        help="of a test with several seeds the first (default), or all and further settings, too",
     )
 
 
@@ -44,6 +44,7 @@ def _is_left_out(item: pytest.Item) -> bool:
         return False
     spec = getattr(item, "callspec", None)
     again = spec is not None and spec.indices.get("seed", 0) > 0
+    again = again or item.get_closest_marker("further") is not None
     one = item.config.getoption("--seeds") == "one"
     return (again and one) or item.get_closest_marker(EXHAUSTIVE) is not None
 

@@ -68,7 +68,7 @@ def test_pytorch_agrees(name: str, tmp_path: Path, started: list[ArmProcess]) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["B1", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("B2t", "B3"))]
+    "name", ["B1", *(pytest.param(name, marks=pytest.mark.further) for name in ("B2t", "B3"))]
 )
 def test_pytorch_agrees_in_bfloat16(name: str, tmp_path: Path, started: list[ArmProcess]) -> None:
     if importlib.util.find_spec("torch") is None:
@@ -110,7 +110,7 @@ def test_jax_agrees(tmp_path: Path, started: list[ArmProcess]) -> None:
 
 
 @pytest.mark.parametrize(
-    "tensor", ["hd.weight", pytest.param("b.1.f2.bias", marks=pytest.mark.exhaustive)]
+    "tensor", ["hd.weight", pytest.param("b.1.f2.bias", marks=pytest.mark.further)]
 )
 def test_a_rival_with_other_weights_does_not_agree(
     tensor: str, tmp_path: Path, started: list[ArmProcess]

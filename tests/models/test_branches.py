@@ -193,7 +193,7 @@ def _fill(piece: Slice, value: int, stream: int) -> None:
 
 
 @pytest.mark.host
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_branches_race_with_nothing() -> None:
     """The check build sees work of a graph that no path orders, eager and replayed."""
     script = Path(__file__).with_name("branched_step.py")

@@ -102,7 +102,7 @@ def test_the_farthest_nudged_run_of_a_window_is_its_yardstick(parity: ModuleType
 
 @pytest.mark.parametrize(
     "key",
-    ["betas", "rates", *(pytest.param(key, marks=pytest.mark.exhaustive)
+    ["betas", "rates", *(pytest.param(key, marks=pytest.mark.further)
                          for key in ("weight_decay", "starts"))],
 )  # fmt: skip
 def test_another_setting_on_one_side_fails(
