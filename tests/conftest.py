@@ -39,14 +39,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _is_left_out(item: pytest.Item) -> bool:
-    """Whether a usual run goes without it: it takes minutes, or repeats another with a new seed."""
+    """Whether a usual run goes without it: it takes minutes, or repeats another test."""
     if item.config.getoption("--exhaustive"):
         return False
-    spec = getattr(item, "callspec", None)
-    again = spec is not None and spec.indices.get("seed", 0) > 0
-    again = again or item.get_closest_marker("further") is not None
-    one = item.config.getoption("--seeds") == "one"
-    return (again and one) or item.get_closest_marker(EXHAUSTIVE) is not None
+    if item.get_closest_marker(EXHAUSTIVE) is not None:
+        return True
+    repeats = _has_later_seed(item) or item.get_closest_marker("further") is not None
+    return repeats and item.config.getoption("--seeds") == "one"
+
+
+def _has_later_seed(item: pytest.Item) -> bool:
+    """By the value: pytest's own indices count the sizes that a test takes beside its seeds."""
+    for mark in item.iter_markers("parametrize"):
+        if mark.args[0] == "seed":
+            return bool(item.callspec.params["seed"] != mark.args[1][0])  # type: ignore[attr-defined]
+    return False
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects, so that it sees the mark given here

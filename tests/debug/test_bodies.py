@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -17,16 +16,8 @@ from tests.capture.bodies import Parts
 from tests.capture.looping import Looping
 from tests.debug.raw import recorded
 from tests.debug.test_files import sample
-from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
-
-
-@pytest.fixture
-def looping(rig: Rig) -> Iterator[Looping]:
-    made = Looping(rig)
-    yield made
-    made.close()
 
 
 def test_a_loops_body_is_read_with_the_lines_that_launched_it(looping: Looping) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lowgraph import debug, driver
@@ -11,16 +9,8 @@ from lowgraph.debug import Form
 from tests.capture.bodies import N, Parts
 from tests.capture.looping import Looping
 from tests.debug.raw import recorded
-from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
-
-
-@pytest.fixture
-def looping(rig: Rig) -> Iterator[Looping]:
-    made = Looping(rig)
-    yield made
-    made.close()
 
 
 def forked(parts: Parts) -> None:
