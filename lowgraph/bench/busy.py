@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["busy_time", "traced"]
+__all__ = ["busy_time", "device_work", "trace", "traced"]
 
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
@@ -18,13 +18,24 @@ def traced(step: Callable[[], object], wait: Callable[[], object], steps: int) -
 
     Where PyTorch is not there, or has no CUDA: `busy_us` None and `why`.
     """
+    events, why = trace(step, wait, steps)
+    busy, operations = busy_time(events)
+    if not operations:
+        return {"busy_us": None, "why": why or "the tracer saw no work of this process"}
+    return {"busy_us": busy / steps, "device_ops": operations / steps}
+
+
+def trace(
+    step: Callable[[], object], wait: Callable[[], object], steps: int
+) -> tuple[list[dict[str, Any]], str]:
+    """Run steps under the profiler; the events of a Chrome trace, or none and why."""
     try:
         from torch import cuda
         from torch.profiler import ProfilerActivity, profile
     except ImportError as error:
-        return {"busy_us": None, "why": f"tracing needs PyTorch: {error}"}
+        return [], f"tracing needs PyTorch: {error}"
     if not cuda.is_available():
-        return {"busy_us": None, "why": "tracing needs a PyTorch with CUDA"}
+        return [], "tracing needs a PyTorch with CUDA"
     cuda.init()
     wait()
     with profile(activities=[ProfilerActivity.CUDA]):  # the first one is still setting itself up
@@ -37,11 +48,13 @@ def traced(step: Callable[[], object], wait: Callable[[], object], steps: int) -
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "trace.json")
         profiler.export_chrome_trace(str(file))
-        events = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
-    busy, operations = busy_time(events)
-    if not operations:
-        return {"busy_us": None, "why": "the tracer saw no work of this process"}
-    return {"busy_us": busy / steps, "device_ops": operations / steps}
+        return json.loads(file.read_text(encoding="utf-8"))["traceEvents"], ""
+
+
+def device_work(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Kernels, copies and fills among the events of a Chrome trace, by their begin."""
+    work = (e for e in events if e.get("ph") == "X" and e.get("cat") in _DEVICE_WORK)
+    return sorted(work, key=lambda event: event["ts"])
 
 
 def busy_time(events: Iterable[Mapping[str, Any]]) -> tuple[float, int]:
@@ -49,13 +62,10 @@ def busy_time(events: Iterable[Mapping[str, Any]]) -> tuple[float, int]:
 
     events: of a Chrome trace; work that overlaps counts once. Annotations are no work.
     """
-    work = sorted(
-        (event["ts"], event["ts"] + event["dur"])
-        for event in events
-        if event.get("ph") == "X" and event.get("cat") in _DEVICE_WORK
-    )
+    work = device_work(events)
     busy, reached = 0.0, float("-inf")
-    for begin, end in work:
-        busy += max(0.0, end - max(begin, reached))
+    for event in work:
+        end = event["ts"] + event["dur"]
+        busy += max(0.0, end - max(event["ts"], reached))
         reached = max(reached, end)
     return busy, len(work)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lowgraph import driver
-from lowgraph.bench.busy import traced
+from lowgraph.bench.busy import trace, traced
 from lowgraph.capture import CapturedGraph
 
 __all__ = ["StepArm", "graph_costs"]
@@ -51,7 +51,17 @@ class StepArm:
         """Busy time of a step, by PyTorch's profiler: the instrument that the rivals have."""
         if self._kind == "host":
             return {"busy_us": None, "why": "the host device has no tracer"}
-        return traced(self._step, lambda: driver.stream.synchronize(self._stream), steps)
+        return traced(self._step, self.wait, steps)
+
+    def events(self, steps: int) -> tuple[list[dict[str, Any]], str]:
+        """What `trace` counts, event by event, or none and why."""
+        if self._kind == "host":
+            return [], "the host device has no tracer"
+        return trace(self._step, self.wait, steps)
+
+    def wait(self) -> None:
+        """For all that was enqueued."""
+        driver.stream.synchronize(self._stream)
 
     def close(self) -> None:
         """Destroy the events."""
