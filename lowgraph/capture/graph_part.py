@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 
 from lowgraph import driver
+from lowgraph.capture import watching
 from lowgraph.capture.census import Census
 from lowgraph.capture.joined import JoinedWindow
 from lowgraph.capture.passes import Body, StepPasses, to_stderr
@@ -109,6 +110,7 @@ class GraphPart:
             recording.owner.adopted = True
             self._recordings.append(recording)
         self.census = recording.census
+        watching.joined(self.label, recording.census, recording.began_at)
         return recording.census
 
     def close(self) -> None:

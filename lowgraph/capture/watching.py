@@ -17,11 +17,12 @@ from lowgraph.driver import forked
 from lowgraph.errors import CaptureRefused
 
 if TYPE_CHECKING:
+    from lowgraph.capture.census import Census
     from lowgraph.capture.graph import CapturedGraph
     from lowgraph.capture.journal import Journal
     from lowgraph.capture.pins import Pin
 
-__all__ = ["Listener", "closing", "listening", "live", "primed", "recorded", "refused"]
+__all__ = ["Listener", "closing", "joined", "listening", "live", "primed", "recorded", "refused"]
 
 
 class Listener(Protocol):
@@ -35,6 +36,9 @@ class Listener(Protocol):
 
     def live(self, graph: CapturedGraph, began_at: str) -> None:
         """A graph can be launched, or was updated. began_at: file:line of its window."""
+
+    def joined(self, label: str, census: Census, began_at: str) -> None:
+        """A part's nodes were added to a capture of others. began_at: file:line of its window."""
 
     def refused(self, label: str, refusal: CaptureRefused, began_at: str) -> None:
         """An attempt was refused; a window and its step may both tell of one refusal."""
@@ -76,6 +80,12 @@ def live(graph: CapturedGraph, began_at: str) -> None:
     """See Listener."""
     for listener in _listeners:
         listener.live(graph, began_at)
+
+
+def joined(label: str, census: Census, began_at: str) -> None:
+    """See Listener."""
+    for listener in _listeners:
+        listener.joined(label, census, began_at)
 
 
 def refused(label: str, refusal: CaptureRefused, began_at: str = "") -> None:

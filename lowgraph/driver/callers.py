@@ -18,7 +18,10 @@ _MACHINERY = tuple(
                  "debug/", "interop/", "counters.py", "stages.py")
 )  # fmt: skip
 _PLUMBING = ("/contextlib.py", "/functools.py")
-_LIBRARIES = ("-packages/cupy/", "-packages/cupyx/")  # the user's line is what called them
+# The user's line is what called them.
+_LIBRARIES = ("-packages/cupy/", "-packages/cupyx/", "-packages/cupy_backends/")
+# Tracebacks name frames of their compiled modules by the sources that these were built from.
+_COMPILED = re.compile(r"(cupy|cupyx|cupy_backends)/.*\.p(yx|xi|xd)")
 
 # Verdicts by file name: a journal asks for the caller at every call.
 _ours: dict[str, bool] = {}
@@ -29,7 +32,8 @@ def is_machinery(name: str) -> bool:
     known = _ours.get(name)
     if known is None:
         ours = name.startswith(_MACHINERY) or name.endswith(_PLUMBING)
-        known = _ours[name] = ours or any(part in name for part in _LIBRARIES)
+        theirs = any(part in name for part in _LIBRARIES) or _COMPILED.fullmatch(name)
+        known = _ours[name] = ours or bool(theirs)
     return known
 
 

@@ -8,6 +8,7 @@ another profiler.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 import threading
 from collections import Counter
@@ -67,6 +68,29 @@ Callback = ctypes.CFUNCTYPE(
 )
 
 
+_running: dict[int, tuple[CallCount, threading.Lock]] = {}
+_numbers = itertools.count(1)
+
+
+def _on_call(number: int | None, _domain: int, _call: int, data: Any) -> None:
+    found = _running.get(number or 0)
+    if found is None or data.contents.site != _ENTER:
+        return
+    count, adding = found
+    name = _VARIANT.sub("", data.contents.function.decode())
+    thread = threading.get_native_id()  # called in the thread itself
+    with adding:
+        count.by_thread[thread, name] += 1
+    if any(one.ident == threading.get_ident() for one in threading.enumerate()):
+        count.python.add(thread)
+
+
+# One for as long as the process lives: a thread that waits for the interpreter's lock on its way
+# into it is not waited for by cuptiUnsubscribe, and ended in the freed code of a callback that had
+# lived no longer than its block. The number says whose call it is; late ones are nobody's.
+_CALLBACK = Callback(_on_call)
+
+
 def _load() -> Any:
     try:
         return ctypes.CDLL(load_nvidia_dynamic_lib("cupti").abs_path)
@@ -82,28 +106,19 @@ def count_calls(load: Callable[[], Any] = _load) -> Iterator[CallCount]:
     load: gives CUPTI's library, or None. `counted_by` is "" where CUPTI is not there or refuses.
     """
     library = load()
-    count, adding = CallCount(""), threading.Lock()
+    count, number = CallCount(""), next(_numbers)
     if library is None:
         yield count
         return
-
-    def on_call(_user: Any, _domain: int, _call: int, data: Any) -> None:
-        if data.contents.site == _ENTER:
-            name = _VARIANT.sub("", data.contents.function.decode())
-            thread = threading.get_native_id()  # called in the thread itself
-            with adding:
-                count.by_thread[thread, name] += 1
-            if any(one.ident == threading.get_ident() for one in threading.enumerate()):
-                count.python.add(thread)
-
-    callback = Callback(on_call)  # a name of its own: CUPTI holds the address until unsubscribed
     subscriber = ctypes.c_void_p()
-    if library.cuptiSubscribe(ctypes.byref(subscriber), callback, None):
+    if library.cuptiSubscribe(ctypes.byref(subscriber), _CALLBACK, ctypes.c_void_p(number)):
         yield count
         return
+    _running[number] = count, threading.Lock()
     try:
         if not library.cuptiEnableDomain(ctypes.c_uint32(1), subscriber, _DRIVER_API):
             count.counted_by = "CUPTI"
         yield count
     finally:
         library.cuptiUnsubscribe(subscriber)
+        del _running[number]

@@ -22,3 +22,12 @@ def test_nothing_is_found_in_an_example(device: Device, tmp_path: Path, name: st
     done = run_doctor(tmp_path, script, device.spec, flags=("--bisect", "--quiet"))
     assert done.code == 0 and done.report["findings"] == 0, done.out + done.err
     assert done.report["captures"] and not done.report["notes"]
+
+
+def test_a_part_in_a_capture_of_others_is_told(device: Device, tmp_path: Path) -> None:
+    """Their capture, too, where the device tells of it: on a GPU nothing below us does."""
+    script = "examples/embedding/6_foreign_capture.py"
+    done = run_doctor(tmp_path, script, device.spec, flags=("--quiet",))
+    (part,) = done.of("captures", "part")
+    assert (part["by"], part["outcome"], part["nodes"]) == ("lowgraph", "joined", {"kernel": 1})
+    assert f"'part': 1 node: 1 kernel; added to a capture of others at {script}:" in done.out

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from cuda.bindings import driver as cu
 
 from lowgraph import driver
 from lowgraph.debug.doctor.driver_record import DriverRecord
 from lowgraph.debug.doctor.gate_record import GateRecord
 from lowgraph.driver import event, memory
 from lowgraph.driver import stream as streams
-from lowgraph.errors import DriverError
+from lowgraph.errors import CaptureRefused, DriverError
 from tests.capture.bodies import N, Parts
 from tests.support.rig import Rig
 
@@ -91,6 +92,21 @@ def test_the_call_that_broke_it_and_those_behind_it(parts: Parts, record: Driver
     assert (seen.broken.call, seen.broken.code) == ("cuMemAlloc", 900)
     (refused,) = [one for one in seen.refused if one is not seen.broken]
     assert (refused.call, refused.code, refused.times) == ("cuLaunchKernelEx", 901, 2)
+
+
+def test_a_call_answered_901_did_not_break_it(parts: Parts, record: DriverRecord) -> None:
+    """What did came past the gate; it is bisecting that finds it."""
+
+    def body(parts: Parts) -> None:
+        parts.add()
+        cu.cuCtxSynchronize()
+        parts.add()
+
+    parts.run = body
+    parts.step.prime()
+    with pytest.raises(CaptureRefused):
+        parts.step.capture()
+    assert record.take_break("step") is None
 
 
 def test_other_threads_are_told_apart(parts: Parts, record: DriverRecord) -> None:

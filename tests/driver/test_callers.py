@@ -10,7 +10,7 @@ import pytest
 import lowgraph
 from lowgraph.debug.doctor.findings import OTHERS, THROUGH_US
 from lowgraph.debug.doctor.frames import caller
-from lowgraph.driver.callers import from_folder, working_folder
+from lowgraph.driver.callers import from_folder, raised_at, working_folder
 
 pytestmark = pytest.mark.host
 
@@ -45,3 +45,23 @@ def test_a_package_whose_name_begins_like_ours_is_somebody_elses(folder: str, by
     seen = {"caller": caller}
     exec(compile("found = caller()", name, "exec"), seen)
     assert seen["found"] == (f"{name}:1", by)
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("cupy/_core/core.pyx", True),
+        ("cupy_backends/cuda/api/runtime.pyx", True),
+        ("/x/lib/python3/site-packages/cupy/linalg.py", True),
+        ("cupy/mine.py", False),
+        ("/home/me/cupy/train.pyx", False),
+    ],
+)
+def test_an_error_of_cupys_is_told_at_the_line_that_called_it(name: str, theirs: bool) -> None:
+    """Frames of its compiled modules have the names of the sources that these were built from."""
+    found: dict[str, object] = {}
+    exec(compile("def call():\n    raise ValueError", name, "exec"), found)
+    with pytest.raises(ValueError) as caught:
+        found["call"]()  # type: ignore[operator]
+    here = f"{__file__}:{caught.traceback[0].lineno + 1}"
+    assert raised_at(caught.value) == (here if theirs else f"{name}:2")

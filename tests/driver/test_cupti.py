@@ -19,11 +19,13 @@ class FakeCupti:
         self.subscribe_code = subscribe_code
         self.enable_code = enable_code
         self.callback: Any = None
+        self.user: Any = None
         self.domains: list[int] = []
         self.unsubscribed = 0
 
-    def cuptiSubscribe(self, _subscriber: Any, callback: Any, _user: Any) -> int:
+    def cuptiSubscribe(self, _subscriber: Any, callback: Any, user: Any) -> int:
         self.callback = None if self.subscribe_code else callback
+        self.user = user
         return self.subscribe_code
 
     def cuptiEnableDomain(self, enable: ctypes.c_uint32, _subscriber: Any, domain: int) -> int:
@@ -38,7 +40,7 @@ class FakeCupti:
     def call(self, name: bytes) -> None:
         for site in (0, 1):  # enter, exit
             data = cupti.CallbackData(site, name)
-            self.callback(None, 1, 0, ctypes.pointer(data))
+            self.callback(self.user, 1, 0, ctypes.pointer(data))
 
 
 def test_each_call_counts_once_under_its_plain_name() -> None:
@@ -50,6 +52,20 @@ def test_each_call_counts_once_under_its_plain_name() -> None:
     assert count.calls == {"cuGraphLaunch": 2, "cuMemAlloc": 1}
     assert library.domains == [1]  # the driver API
     assert library.unsubscribed == 1
+
+
+def test_a_call_after_the_counting_finds_its_callback_and_counts_nowhere() -> None:
+    """Nobody waits for a thread on its way into it, which died in the code of a freed one."""
+    library, addresses = FakeCupti(), set()
+    for _ in range(3):
+        with cupti.count_calls(lambda: library) as count:
+            addresses.add(ctypes.cast(library.callback, ctypes.c_void_p).value)
+            late = library.callback, library.user
+        with cupti.count_calls(lambda: library) as other:
+            library.callback, library.user = late
+            library.call(b"cuLaunchKernel")
+        assert count.calls == other.calls == {}
+    assert len(addresses) == 1
 
 
 def test_calls_of_pythons_threads_are_told_apart_though_they_have_ended() -> None:

@@ -114,7 +114,7 @@ wild = cupy.ndarray((1000,), "f4", cupy.cuda.MemoryPointer(
 def body(s):
     with cupy_ops(pool, s) as theirs:
         y.fill(1)
-        wild[...] = y
+        cupy.multiply(y, 2, out=wild)  # a kernel: a copy the driver would do itself, and die
         theirs.synchronize()
 step = GraphStep(body, device=device, pool=pool, library=library, stream=stream, say=print)
 for _ in range(2):

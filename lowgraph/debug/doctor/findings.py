@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 __all__ = [
+    "JOINED",
     "LOWGRAPH",
     "OTHERS",
     "THROUGH_US",
@@ -23,6 +24,9 @@ __all__ = [
 
 LOWGRAPH, THROUGH_US, OTHERS = "lowgraph", "lowgraph.driver", "others"
 """Who made a capture: a window of lowgraph's, the bare calls of lowgraph.driver, somebody else."""
+
+JOINED = "joined"
+"""The outcome of a part of lowgraph's in a capture of others: its nodes are those that it added."""
 
 
 @dataclass
@@ -40,7 +44,8 @@ class RefusedCall:
 class CaptureSeen:
     """A recorded graph, or an attempt by driver calls.
 
-    by: LOWGRAPH, THROUGH_US or OTHERS. outcome: "recorded", "failed" or "open" (it never ended).
+    by: LOWGRAPH, THROUGH_US or OTHERS. outcome: "recorded", JOINED, "failed" or "open" (it never
+    ended).
     code: of its end. nodes: by kind; kernels: nodes by the kernel's name; stages: by stage, nodes
     by kind; stages and lines of nodes are known of lowgraph's graphs only.
     broken: the call that broke it; refused: calls that were refused then.
@@ -73,7 +78,7 @@ class CaptureSeen:
     @property
     def is_sound(self) -> bool:
         """Whether it became a graph that does something, and nothing was refused on the way."""
-        return self.outcome == "recorded" and bool(self.nodes) and not self.refused
+        return self.outcome in ("recorded", JOINED) and bool(self.nodes) and not self.refused
 
 
 @dataclass

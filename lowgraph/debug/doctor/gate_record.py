@@ -22,7 +22,7 @@ from lowgraph.hostdev.watch import CaptureEvent
 __all__ = ["GateRecord"]
 
 _BEGIN, _END = "cuStreamBeginCapture", "cuStreamEndCapture"
-_NOT_READY = 600
+_NOT_READY, _INVALIDATED = 600, 901
 _LET_THROUGH = captures.UNSAFE - {"cuStreamDestroy", "cuEventDestroy"}
 _WORD = {"Memcpy": "memcpy", "Memset": "memset", "LaunchHost": "host"}
 _MODES = ("global", "thread_local", "relaxed")  # by the driver's number
@@ -109,7 +109,9 @@ class GateRecord:
                     self._tell(capture, "refused", op, "", code)
             elif capture_status_unheard(capture.stream) == "invalidated":
                 capture.broken = True
-                self._tell(capture, "broken", op, "", code)
+                # 901: it was broken before this call, by one that did not pass the gate.
+                kind = "refused" if code == _INVALIDATED else "broken"
+                self._tell(capture, kind, op, "", code)
             return
         stream = stream_of(op, args)
         if own:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lowgraph.capture import Break, CapturedGraph, Journal
+from lowgraph.capture.census import Census
 from lowgraph.capture.pins import Pin
 from lowgraph.debug.audit import Audit
 from lowgraph.debug.audit_report import report_of
 from lowgraph.debug.doctor.driver_record import DriverRecord
 from lowgraph.debug.doctor.findings import (
+    JOINED,
     LOWGRAPH,
     CaptureSeen,
     FrozenFound,
@@ -114,6 +116,14 @@ class LibraryRecord:
             )
             if found not in self.races:
                 self.races.append(found)
+
+    def joined(self, label: str, census: Census, began_at: str) -> None:
+        """Count what a part added; the graph is another's, and read by whoever has it."""
+        seen = CaptureSeen(label, LOWGRAPH, "", began_at, JOINED)
+        for kind, number in census.types.items():
+            seen.count(kind, number=number)
+        self._say(f"joined by {label!r}: {counted(seen.size, 'node')}, at {began_at}")
+        self._add(seen)
 
     def refused(self, label: str, refusal: CaptureRefused, began_at: str) -> None:
         """Count it, by its reason with the numbers left out."""

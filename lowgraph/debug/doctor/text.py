@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lowgraph.debug.doctor import advice
 from lowgraph.debug.doctor.findings import (
+    JOINED,
     LOWGRAPH,
     CaptureSeen,
     FrozenFound,
@@ -105,9 +106,11 @@ def _capture(one: CaptureSeen) -> Iterator[str]:
     who = "" if one.by == LOWGRAPH else f", by {one.by}"
     mode = f", {one.mode}" if one.mode else ""
     nodes = f"{counted(one.size, 'node')}: {_kinds(one.nodes)}" if one.nodes else "EMPTY"
-    end = nodes if one.outcome == "recorded" else f"{one.outcome.upper()}{_end(one)}"
+    sound = one.outcome in ("recorded", JOINED)
+    end = nodes if sound else f"{one.outcome.upper()}{_end(one)}"
     began = one.began_at or "no line of Python"
-    yield f"{one.label!r}{who}: {end}; begun at {began}{mode}{_times(one.times)}"
+    how = "added to a capture of others" if one.outcome == JOINED else "begun"
+    yield f"{one.label!r}{who}: {end}; {how} at {began}{mode}{_times(one.times)}"
     if one.stages and set(one.stages) != {""}:
         told = (f"{name or 'in none'} {_kinds(counts)}" for name, counts in one.stages.items())
         yield f"  by stage: {'; '.join(told)}"

@@ -21,6 +21,7 @@ from typing import Any
 
 from lowgraph import driver
 from lowgraph.capture import Break, CapturedGraph, Journal, Probe, bisecting, probing, watching
+from lowgraph.capture.census import Census
 from lowgraph.capture.pins import Pin
 from lowgraph.debug.doctor import advice
 from lowgraph.debug.doctor.driver_record import DriverRecord
@@ -112,6 +113,10 @@ class Doctor:
     def live(self, graph: CapturedGraph, began_at: str) -> None:
         """A graph can be launched."""
         self._timed(self._library.live, graph, began_at)
+
+    def joined(self, label: str, census: Census, began_at: str) -> None:
+        """A part's nodes are in a capture of others."""
+        self._timed(self._library.joined, label, census, began_at)
 
     def refused(self, label: str, refusal: CaptureRefused, began_at: str) -> None:
         """An attempt was refused."""
