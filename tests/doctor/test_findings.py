@@ -9,6 +9,7 @@ import pytest
 
 from lowgraph.driver import Device
 from tests.doctor.kit import ROOT, SCRIPTS, Run, line, run_doctor
+from tests.support.process import words_of
 
 pytestmark = pytest.mark.both
 
@@ -132,7 +133,7 @@ def test_nothing_is_found_where_nothing_is_wrong(device: Device, tmp_path: Path)
     """Declared memory of others, stages, and a graph that is closed before the end."""
     flags = ("--bisect", "--quiet")
     done = run_doctor(tmp_path, SCRIPTS / "wrong.py", device.spec, *RIGHT, flags=flags)
-    assert (done.code, done.err) == (0, ""), done.out + done.err
+    assert (done.code, words_of(done.err)) == (0, ""), done.out + done.err
     assert f"doctor: 0 findings; 2 graphs recorded on {device.spec}" in done.out
     empty = ("leaks", "unowned", "frozen_scalars", "refusals", "advice", "races", "breaks", "notes")
     assert [done.report[key] for key in empty] == [[]] * len(empty)
