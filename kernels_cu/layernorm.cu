@@ -5,8 +5,12 @@
 //
 // Shapes: y [rows,C], act_t; x, branch, residual [rows,C]; mean, rstd [rows]; weight, bias,
 // branch_bias [C], float32 like all that is not said to be act_t.
+// ROW_LANES is a define: 16, or 32 for rows of more than 256 columns. The launches below have block
+// 256 and grid ceil(rows/BLOCK_ROWS): 16 rows a block, or 8.
 
+#ifndef ROW_LANES
 #define ROW_LANES 16
+#endif
 #define ROW_THREADS 256
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
@@ -36,6 +40,8 @@ __device__ __forceinline__ float4 normed(
 // be rounded to 6e-5, which a spread of 0.05 feels in the fourth digit. As the pivot is of the row,
 // its distance from the mean is within the deviations themselves: what cancels in the variance is
 // at most C roundings, and a few of them where the pivot is not the one element far from all.
+// Weight and bias of many quads are read behind the barrier, from L1: in front of it they would take
+// the registers that the row's own reads wait in.
 template <int N>
 __device__ __forceinline__ void normalise(
     act_t* y_row, float* mean, float* rstd, float* out, const float4 (&held)[N],
@@ -44,8 +50,10 @@ __device__ __forceinline__ void normalise(
 {
     __shared__ RowSums sums;
     float4 w[N], b[N], y[N];
-    load_held(w, weight, me);
-    load_held(b, bias, me);
+    if (N <= 4) {
+        load_held(w, weight, me);
+        load_held(b, bias, me);
+    }
 
     float sum = 0.0f, squares = 0.0f;
     UNROLL for (int k = 0; k < N; k++) add_deviations(&sum, &squares, held[k], pivot);
@@ -54,12 +62,16 @@ __device__ __forceinline__ void normalise(
         add_deviations(&sum, &squares, q, pivot);
     }
     set_sums(sums, me, sum, squares);
-    __syncthreads();
+    ROW_BARRIER();
     float2 both = added_sums(sums, me);
     float away = both.x / C, variance = fmaxf(both.y / C - away * away, 0.0f);
     float row_rstd = 1.0f / sqrtf(variance + epsilon);
     if (me.columns == 0) return;
 
+    if (N > 4) {
+        load_held(w, weight, me);
+        load_held(b, bias, me);
+    }
     UNROLL for (int k = 0; k < N; k++) {
         y[k] = normed(held[k], pivot, away, row_rstd, w[k], b[k]);
     }
@@ -78,8 +90,7 @@ __device__ __forceinline__ void normalise(
 }
 
 // Overwrites y, mean, rstd.
-// Launch: block 256, grid ceil(rows/16).
-extern "C" __global__ void __launch_bounds__(256) layernorm_forward(
+extern "C" __global__ void __launch_bounds__(256, 2) layernorm_forward(
     act_t* __restrict__ y, float* __restrict__ mean, float* __restrict__ rstd,
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
     int rows, int C, float epsilon)
@@ -87,11 +98,12 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_forward(
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
     float pivot = me.columns ? x[at] : 0.0f;
+    bool whole = C % 4 == 0 && quads_aligned(y, x, weight, bias);
 #define NORM(N) \
     float4 held[N]; \
     load_held(held, x + at, me, pivot); \
     normalise(y + at, mean, rstd, nullptr, held, x + at, weight, bias, me, C, pivot, epsilon)
-    FOR_HELD(C, NORM)
+    FOR_HELD(C, whole, NORM)
 #undef NORM
 }
 
@@ -105,8 +117,7 @@ __device__ __forceinline__ void join(
 
 // Overwrites x = residual + (branch + branch_bias), and y, mean, rstd of x: a linear layer's bias,
 // the residual connection after it and the norm after that. x may be branch.
-// Launch: block 256, grid ceil(rows/16).
-extern "C" __global__ void __launch_bounds__(256) layernorm_residual_forward(
+extern "C" __global__ void __launch_bounds__(256, 2) layernorm_residual_forward(
     float* x, act_t* __restrict__ y, float* __restrict__ mean, float* __restrict__ rstd,
     const float* __restrict__ residual, const float* branch,
     const float* __restrict__ branch_bias, const float* __restrict__ weight,
@@ -115,7 +126,9 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_residual_forward(
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
     float pivot = me.columns ? residual[at] + (branch[at] + branch_bias[0]) : 0.0f;
-    for (TAIL(C <= 2 * COLUMN_STEP ? 2 : 4, c, me)) {
+    bool whole =
+        C % 4 == 0 && quads_aligned(x, y, residual, branch, branch_bias, weight, bias);
+    for (TAIL(HELD_OF(C, whole), c, me)) {
         int valid = valid_columns(me, c);
         float4 q = add_quad(load_quad(branch + at + c, valid), load_quad(branch_bias + c, valid));
         store_quad(x + at + c, add_quad(load_quad(residual + at + c, valid), q), valid);
@@ -127,14 +140,13 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_residual_forward(
     load_held(add, branch_bias, me); \
     join(held, more, add); \
     normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
-    FOR_HELD(C, NORM)
+    FOR_HELD(C, whole, NORM)
 #undef NORM
 }
 
 // Overwrites x[row] = token_table[tokens[row]] + position_table[row % T], and y, mean, rstd of x.
 // Shapes: tokens [rows] int32 in [0,V); token_table [V,C]; position_table [T,C].
-// Launch: block 256, grid ceil(rows/16).
-extern "C" __global__ void __launch_bounds__(256) layernorm_embedding_forward(
+extern "C" __global__ void __launch_bounds__(256, 2) layernorm_embedding_forward(
     float* __restrict__ x, act_t* __restrict__ y, float* __restrict__ mean,
     float* __restrict__ rstd, const int* __restrict__ tokens,
     const float* __restrict__ token_table, const float* __restrict__ position_table,
@@ -146,7 +158,8 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_embedding_forward(
     const float* token = token_table + (me.columns ? (size_t)tokens[me.row] * C : 0);
     const float* position = position_table + (size_t)((int)me.row % T) * C;
     float pivot = me.columns ? token[0] + position[0] : 0.0f;
-    for (TAIL(C <= 2 * COLUMN_STEP ? 2 : 4, c, me)) {
+    bool whole = C % 4 == 0 && quads_aligned(x, y, token, position, weight, bias);
+    for (TAIL(HELD_OF(C, whole), c, me)) {
         int valid = valid_columns(me, c);
         float4 q = load_quad(position + c, valid);
         store_quad(x + at + c, add_quad(load_quad(token + c, valid), q), valid);
@@ -157,6 +170,6 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_embedding_forward(
     load_held(more, position, me); \
     UNROLL for (int k = 0; k < N; k++) held[k] = add_quad(held[k], more[k]); \
     normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
-    FOR_HELD(C, NORM)
+    FOR_HELD(C, whole, NORM)
 #undef NORM
 }

@@ -9,8 +9,13 @@
 // The parameter gradients take two steps: layernorm_backward leaves a sum for each chunk of rows,
 // and one launch of layernorm_parameters adds the chunks of all norms of a model, in order: no
 // atomics, and the bits repeat.
+// A lane adds the columns that it holds over its rows in registers, and the rows of a block meet in
+// shared memory at the end: dy and x are read once. Columns past the held ones are read twice.
+// ROW_LANES is a define: 16, or 32 for rows of more than 256 columns.
 
+#ifndef ROW_LANES
 #define ROW_LANES 16
+#endif
 #define ROW_THREADS 256
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
@@ -34,25 +39,44 @@ __device__ __forceinline__ float moment(float4 g, float4 q, float mean)
     return g.x * (q.x - mean) + g.y * (q.y - mean) + g.z * (q.z - mean) + g.w * (q.w - mean);
 }
 
-// dx of one row; all threads of the block come here together.
+// What this thread's rows give to the columns it holds.
+template <int N>
+struct HeldSums {
+    float4 weight[N], bias[N];
+};
+
+// Adds dy * xhat and dy of one quad.
+__device__ __forceinline__ void add_to_sums(
+    float4* dweight, float4* dbias, float4 g, float4 q, float mean, float rstd)
+{
+    dweight->x += g.x * ((q.x - mean) * rstd);
+    dweight->y += g.y * ((q.y - mean) * rstd);
+    dweight->z += g.z * ((q.z - mean) * rstd);
+    dweight->w += g.w * ((q.w - mean) * rstd);
+    *dbias = add_quad(*dbias, g);
+}
+
+// dx of one row, which is added to `own`; all threads of the block come here together. Of many quads
+// the old dx is read behind the barrier: in front of it there are no registers left to wait in.
 template <int N>
 __device__ __forceinline__ void row_gradients(
-    float* dx, act_t* narrow, const act_t* dy, const float* x, const float* weight,
-    const float* mean, const float* rstd, const RowLane& me, int C, int accumulate)
+    float* dx, act_t* narrow, HeldSums<N>& own, RowSums& sums, const act_t* dy, const float* x,
+    const float* weight, const float* mean, const float* rstd, const RowLane& me, int C,
+    int accumulate)
 {
-    __shared__ RowSums sums;
     size_t at = (size_t)me.row * C;
     float m = me.columns ? mean[me.row] : 0.0f, r = me.columns ? rstd[me.row] : 0.0f;
     float4 g[N], q[N], w[N], old[N];
     load_held(g, dy + at, me);
     load_held(q, x + at, me);
-    load_held(w, weight, me);
     RowLane adding = me;  // no columns to read where nothing is added to
     adding.columns = accumulate ? me.columns : 0;
-    load_held(old, dx + at, adding);
+    if (N <= 4) load_held(old, dx + at, adding);
+    load_held(w, weight, me);
 
     float sum = 0.0f, product = 0.0f;
     UNROLL for (int k = 0; k < N; k++) {
+        add_to_sums(&own.weight[k], &own.bias[k], g[k], q[k], m, r);
         g[k] = multiply_quad(g[k], w[k]);
         sum += (g[k].x + g[k].y) + (g[k].z + g[k].w);
         product += moment(g[k], q[k], m);
@@ -64,11 +88,12 @@ __device__ __forceinline__ void row_gradients(
         product += moment(gc, load_quad(x + at + c, valid), m);
     }
     set_sums(sums, me, sum, product * r);
-    __syncthreads();
+    ROW_BARRIER();
     float2 both = added_sums(sums, me);
     if (me.columns == 0) return;
     float average_g = both.x / C, average_gx = both.y / C;
 
+    if (N > 4) load_held(old, dx + at, adding);
     UNROLL for (int k = 0; k < N; k++) {
         g[k] = add_quad(old[k], input_gradient(g[k], q[k], m, r, average_g, average_gx));
     }
@@ -82,6 +107,46 @@ __device__ __forceinline__ void row_gradients(
         store_quad(dx + at + c, gc, valid);
         if (narrow) store_quad(narrow + at + c, gc, valid);
     }
+}
+
+#define ROOM_QUADS 8  // a thread, that meet those of the block's other rows at once
+
+// Overwrites partial[part * C + c] with the sum over the block's rows, in order, of what `room` has
+// of `parts` times `held` quads of columns.
+__device__ __forceinline__ void add_slots(
+    float* partial, const float4* room, int parts, int held, int C)
+{
+    for (int i = threadIdx.x; i < parts * held * ROW_LANES; i += ROW_THREADS) {
+        int part = i / (held * ROW_LANES), c = 4 * (i % (held * ROW_LANES));
+        if (c >= C) continue;
+        const float4* own = room + i / ROW_LANES * ROW_THREADS + i % ROW_LANES;
+        float4 sum = own[0];
+        UNROLL for (int slot = 1; slot < BLOCK_ROWS; slot++) {
+            sum = add_quad(sum, own[slot * ROW_LANES]);
+        }
+        store_quad(partial + (size_t)part * C + c, sum, quad_valid(c, C));
+    }
+}
+
+// partial[c] and partial[C + c] of the held columns.
+template <int N>
+__device__ __forceinline__ void store_sums(
+    float* partial, float4* room, const HeldSums<N>& own, int C)
+{
+    const int parts = 2 * N <= ROOM_QUADS ? 2 : 1;
+    float4* to = room + threadIdx.x;
+    UNROLL for (int k = 0; k < N; k++) to[k * ROW_THREADS] = own.weight[k];
+    if (parts == 1) {
+        __syncthreads();
+        add_slots(partial, room, 1, N, C);
+        __syncthreads();  // the weight's are done with the room
+        partial += C;
+    } else {
+        to += N * ROW_THREADS;
+    }
+    UNROLL for (int k = 0; k < N; k++) to[k * ROW_THREADS] = own.bias[k];
+    __syncthreads();
+    add_slots(partial, room, parts, N, C);
 }
 
 #define SUM_ROWS 4  // that a thread reads before it adds the first
@@ -105,31 +170,27 @@ __device__ __forceinline__ void add_rows(
             r[u] = valid ? rstd[row] : 0.0f;
         }
         UNROLL for (int u = 0; u < SUM_ROWS; u++) {
-            dweight->x += g[u].x * ((q[u].x - m[u]) * r[u]);
-            dweight->y += g[u].y * ((q[u].y - m[u]) * r[u]);
-            dweight->z += g[u].z * ((q[u].z - m[u]) * r[u]);
-            dweight->w += g[u].w * ((q[u].w - m[u]) * r[u]);
-            *dbias = add_quad(*dbias, g[u]);
+            add_to_sums(dweight, dbias, g[u], q[u], m[u], r[u]);
         }
     }
 }
 
-// partial[c] and partial[C + c]: the rows' share of dweight[c] and dbias[c]. A thread owns a quad
-// of columns of every `groups`-th row; the groups' sums are added in order.
+// partial[c] and partial[C + c] of the columns from `begin` on: the rows' share of dweight[c] and
+// dbias[c]. A thread owns a quad of columns of every `groups`-th row; the groups' sums, which meet in
+// `room`, are added in order.
 __device__ __forceinline__ void column_sums(
-    float* partial, const act_t* dy, const float* x, const float* mean, const float* rstd,
-    int first, int last, int C)
+    float* partial, float4* room, const act_t* dy, const float* x, const float* mean,
+    const float* rstd, int first, int last, int begin, int C)
 {
-    __shared__ float4 weights[ROW_THREADS];
-    __shared__ float4 biases[ROW_THREADS];
-    int across = (C + 3) / 4 < ROW_THREADS ? (C + 3) / 4 : ROW_THREADS;
+    float4 *weights = room, *biases = room + ROW_THREADS;
+    int quads = (C - begin + 3) / 4, across = quads < ROW_THREADS ? quads : ROW_THREADS;
     int groups = ROW_THREADS / across, group = threadIdx.x / across;
     int own = threadIdx.x % across;
     bool whole = C % 4 == 0 && quad_aligned(dy) && quad_aligned(x);
-    for (int top = 0; top < C; top += 4 * across) {
+    for (int top = begin; top < C; top += 4 * across) {
         int c = top + 4 * own;
         float4 dweight = same_quad(0.0f), dbias = dweight;
-        if (top > 0) __syncthreads();  // the columns before are done with the sums
+        if (top > begin) __syncthreads();  // the columns before are done with the sums
         if (c < C && group < groups) {
             int from = first + group;
             if (whole) {
@@ -149,6 +210,30 @@ __device__ __forceinline__ void column_sums(
         store_quad(partial + c, dweight, quad_valid(c, C));
         store_quad(partial + C + c, dbias, quad_valid(c, C));
     }
+    __syncthreads();  // the room is free
+}
+
+// What layernorm_backward does, with N quads held.
+template <int N>
+__device__ __forceinline__ void chunk_gradients(
+    float* dx, act_t* narrow, float* partial, float4* room, RowSums& sums, const act_t* dy,
+    const float* x, const float* weight, const float* mean, const float* rstd, int rows, int first,
+    int last, int C, int accumulate)
+{
+    if (C > N * COLUMN_STEP) {
+        column_sums(partial, room, dy, x, mean, rstd, first, last, N * COLUMN_STEP, C);
+    }
+    HeldSums<N> own;
+    UNROLL for (int k = 0; k < N; k++) own.weight[k] = own.bias[k] = same_quad(0.0f);
+    for (int row = first; row < last; row += BLOCK_ROWS) {
+        RowLane me = row_lane(rows, C);
+        me.row = row + me.slot;
+        me.columns = me.row < last ? C : 0;
+        if (row > first) ROW_BARRIER();  // the rows before are done with the sums
+        row_gradients<N>(
+            dx, narrow, own, sums, dy, x, weight, mean, rstd, me, C, accumulate);
+    }
+    store_sums(partial, room, own, C);
 }
 
 // Overwrites dx, or adds to it where accumulate is 1 (a residual branch's gradient is already
@@ -156,25 +241,23 @@ __device__ __forceinline__ void column_sums(
 // goes to next, for which it would else be cast. Overwrites 2C numbers of partial from block *
 // stride on: the sums of the block's rows for dweight and dbias.
 // Launch: block 256, grid max(1, ceil(rows/chunk_rows)); chunk_rows a multiple of 16. dx may be dy
-// where act_t is float: the columns are summed first.
+// where act_t is float: what is read of a row twice is read before it is written.
 extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
     float* dx, act_t* __restrict__ narrow, float* __restrict__ partial, const act_t* dy,
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ mean,
     const float* __restrict__ rstd, int rows, int C, int chunk_rows, int stride, int accumulate)
 {
+    __shared__ float4 room[ROOM_QUADS * ROW_THREADS];
+    __shared__ RowSums sums;
     long long begin = (long long)blockIdx.x * chunk_rows;
     int first = (int)begin, last = (int)(begin + chunk_rows < rows ? begin + chunk_rows : rows);
-    column_sums(partial + (size_t)blockIdx.x * stride, dy, x, mean, rstd, first, last, C);
-    for (int row = first; row < last; row += BLOCK_ROWS) {
-        RowLane me = row_lane(rows, C);
-        me.row = row + me.slot;
-        me.columns = me.row < last ? C : 0;
-        if (row > first) __syncthreads();  // the rows before are done with the sums
+    float* own = partial + (size_t)blockIdx.x * stride;
+    bool whole = C % 4 == 0 && quads_aligned(dx, dy, x, weight) && (!narrow || quad_aligned(narrow));
 #define GRADIENTS(N) \
-    row_gradients<N>(dx, narrow, dy, x, weight, mean, rstd, me, C, accumulate)
-        FOR_HELD(C, GRADIENTS)
+    chunk_gradients<N>(dx, narrow, own, room, sums, dy, x, weight, mean, rstd, rows, first, last, \
+                       C, accumulate)
+    FOR_HELD(C, whole, GRADIENTS)
 #undef GRADIENTS
-    }
 }
 
 #define SUM_COLUMNS 32

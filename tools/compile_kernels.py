@@ -36,6 +36,10 @@ DEFINES = {
         f"{name}.cu": [{"SQUARE_TF32": rounds} for rounds in ("0", "1")]
         for name in ("ssd_short", "ssd_short_backward")
     },
+    **{
+        f"{name}.cu": [{"ROW_LANES": lanes, **kind} for lanes in ("16", "32") for kind in _TYPES]
+        for name in ("layernorm", "layernorm_backward")
+    },
     "gated_loop.cu": [{"LOOP_TF32": rounds} for rounds in ("0", "1")],
     "conv1d.cu": [{"CONV_WIDTH": width} for width in ("1", "4", "8")],
     "gemm.cu": [
@@ -49,10 +53,9 @@ DEFINES = {
         for name in (
             "cast",
             "cross_entropy",
+            "cross_entropy_wide",
             "gated_norm",
             "gated_update",
-            "layernorm",
-            "layernorm_backward",
             "rms_norm",
         )
     },

@@ -1,12 +1,19 @@
 // Sums of two numbers along a row whose threads are its lanes (common/row_lanes.cuh).
 //
 //   set_sums(sums, me, first, second);  // a lane's own
-//   __syncthreads();
+//   ROW_BARRIER();
 //   float2 both = added_sums(sums, me); // in lane order, the same bits in all lanes
 #pragma once
 
 #include "common/row_lanes.cuh"  // RowLane
 #include "common/unroll.cuh"     // UNROLL
+
+// Orders the lanes of a row. Of one that has a warp to itself no other row waits for the memory.
+#if ROW_LANES == 32
+#define ROW_BARRIER() __syncwarp()
+#else
+#define ROW_BARRIER() __syncthreads()
+#endif
 
 typedef float4 RowSums[BLOCK_ROWS][ROW_LANES / 2];  // of two lanes each
 

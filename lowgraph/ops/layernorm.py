@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Chunks, Pointer, Stream, ceil_div, check_sizes
 from lowgraph.precision import Precision
@@ -11,13 +13,33 @@ __all__ = ["LayerNorm"]
 _BLOCK = 256
 _ROWS_A_BLOCK = 16  # sixteen threads a row
 _MOST_CHUNKS = 256
+_WIDE_CHANNELS = 257  # from here on a warp has a row
+
+
+class _Kernels:
+    """The kernels for rows that `lanes` threads have."""
+
+    def __init__(self, library: Library, precision: Precision, lanes: int) -> None:
+        defines: dict[str, str | int] = {"act_t": precision.ctype, "ROW_LANES": lanes}
+        self.rows_a_block = _BLOCK // lanes
+        self.forward = library.kernel("layernorm.cu", "layernorm_forward", defines)
+        self.residual = library.kernel("layernorm.cu", "layernorm_residual_forward", defines)
+        self.embedding = library.kernel("layernorm.cu", "layernorm_embedding_forward", defines)
+        backward = "layernorm_backward.cu"
+        self.backward = library.kernel(backward, "layernorm_backward", defines)
+        self.parameters = library.kernel(backward, "layernorm_parameters", defines)
+
+    def grid(self, rows: int) -> int:
+        return ceil_div(rows, self.rows_a_block)
 
 
 class LayerNorm:
     """y = (x - mean) * rstd * weight + bias, over rows of `channels` values.
 
     epsilon is added to the (biased) variance. Ba, Kiros, Hinton 2016. precision: y and dy are
-    bfloat16 with BF16; everything else, and they otherwise, float32.
+    bfloat16 with BF16; everything else, and they otherwise, float32. The kernels for rows of more
+    than 256 channels are compiled and loaded at the first call that has such, which a capture
+    refuses: let an eager call go before it.
     """
 
     def __init__(
@@ -25,13 +47,8 @@ class LayerNorm:
     ) -> None:
         """Take the kernels from `library`."""
         self.epsilon = epsilon
-        types = {"act_t": precision.ctype}
-        self._forward = library.kernel("layernorm.cu", "layernorm_forward", types)
-        self._residual = library.kernel("layernorm.cu", "layernorm_residual_forward", types)
-        self._embedding = library.kernel("layernorm.cu", "layernorm_embedding_forward", types)
-        backward = "layernorm_backward.cu"
-        self._backward = library.kernel(backward, "layernorm_backward", types)
-        self._parameters = library.kernel(backward, "layernorm_parameters", types)
+        self._library, self._precision = library, precision
+        self._narrow = _Kernels(library, precision, 16)
 
     @staticmethod
     def chunks(rows: int) -> Chunks:
@@ -57,8 +74,9 @@ class LayerNorm:
         """Overwrite y [rows,channels], mean [rows] and rstd [rows]; one launch."""
         _check(rows, channels)
         if rows:
-            sizes = rows, channels, self.epsilon
-            self._forward(stream, _grid(rows), _BLOCK, y, mean, rstd, x, weight, bias, *sizes)
+            kernels, sizes = self._kernels(channels), (rows, channels, self.epsilon)
+            grid = kernels.grid(rows)
+            kernels.forward(stream, grid, _BLOCK, y, mean, rstd, x, weight, bias, *sizes)
 
     def residual_forward(
         self,
@@ -83,8 +101,9 @@ class LayerNorm:
         _check(rows, channels)
         if rows:
             read = residual, branch, branch_bias, weight, bias
-            sizes = rows, channels, self.epsilon
-            self._residual(stream, _grid(rows), _BLOCK, x, y, mean, rstd, *read, *sizes)
+            kernels, sizes = self._kernels(channels), (rows, channels, self.epsilon)
+            grid = kernels.grid(rows)
+            kernels.residual(stream, grid, _BLOCK, x, y, mean, rstd, *read, *sizes)
 
     def embedding_forward(
         self,
@@ -110,8 +129,9 @@ class LayerNorm:
         _check(rows, channels)
         if rows:
             read = tokens, token_table, position_table, weight, bias
-            sizes = rows, length, channels, self.epsilon
-            self._embedding(stream, _grid(rows), _BLOCK, x, y, mean, rstd, *read, *sizes)
+            kernels, sizes = self._kernels(channels), (rows, length, channels, self.epsilon)
+            grid = kernels.grid(rows)
+            kernels.embedding(stream, grid, _BLOCK, x, y, mean, rstd, *read, *sizes)
 
     def backward(
         self,
@@ -143,7 +163,8 @@ class LayerNorm:
         across = 2 * channels if stride is None else stride
         sizes = rows, channels, chunk_rows, across, add_dx
         read = dy, x, weight, mean, rstd
-        self._backward(stream, count, _BLOCK, dx, narrow, partial, *read, *sizes)
+        backward = self._kernels(channels).backward
+        backward(stream, count, _BLOCK, dx, narrow, partial, *read, *sizes)
 
     def parameters(
         self,
@@ -165,13 +186,17 @@ class LayerNorm:
         if columns:
             count = self.chunks(rows).chunks
             read, sizes = (partial, places), (count, columns, accumulate)
-            self._parameters(stream, ceil_div(columns, 32), 256, gradients, *read, *sizes)
+            grid = ceil_div(columns, 32)
+            self._narrow.parameters(stream, grid, 256, gradients, *read, *sizes)
+
+    @cached_property
+    def _wide(self) -> _Kernels:
+        return _Kernels(self._library, self._precision, 32)
+
+    def _kernels(self, channels: int) -> _Kernels:
+        return self._narrow if channels < _WIDE_CHANNELS else self._wide
 
 
 def _check(rows: int, channels: int) -> None:
     check_sizes("LayerNorm", rows=rows)
     check_sizes("LayerNorm", least=1, channels=channels)
-
-
-def _grid(rows: int) -> int:
-    return ceil_div(rows, _ROWS_A_BLOCK)

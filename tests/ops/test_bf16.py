@@ -20,7 +20,7 @@ from tests.ops.rounding import assert_rounded, to_bfloat16
 from tests.support.rig import Rig
 
 BF16 = Precision.BF16
-SIZES = [(1, 1), (1, 33), (31, 31), (33, 64), (257, 257)]
+SIZES = [(1, 1), (1, 33), (31, 31), (33, 64), (257, 257), (33, 768), (9, 1028)]
 FLOAT = 64 * ROUNDOFF
 """Relative to the largest element: what the float32 kernels' own tests grant."""
 
@@ -167,7 +167,8 @@ def test_gelu_backward(rig: Rig, rows: int, channels: int, seed: int, in_its_pla
 
 @seeds
 @pytest.mark.parametrize(
-    ("rows", "classes"), [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256), (3, 50304)]
+    ("rows", "classes"),
+    [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256), (2, 50304), (9, 7001), (2, 60001)],
 )
 def test_cross_entropy(rig: Rig, rows: int, classes: int, seed: int) -> None:
     """The gradient is rounded once, after the target's 1 was taken away."""

@@ -18,8 +18,10 @@ from tests.ops.compare import (
 )
 from tests.support.rig import Rig
 
-# Up to 256 classes a row lies in registers.
-SIZES = [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256), (9, 1111), (3, 50304), (17, 50257)]
+# Up to 256 classes a row lies in registers; from 4096 on a block has it, in shared memory as far as
+# it fits: of 50304 floats 57%. Rows of 50257 begin at each of the four places of a vector.
+SIZES = [(1, 1), (1, 257), (31, 33), (257, 31), (65, 256), (9, 1111), (3, 4095), (1, 4096),
+         (33, 4097), (3, 50304), (5, 50257)]  # fmt: skip
 # Exponentials of differences up to 20, each rounded once: 20 units, and the sum of a lane.
 CLOSE = 64 * ROUNDOFF
 
@@ -60,16 +62,69 @@ def test_forward_backward(rig: Rig, rows: int, classes: int, seed: int) -> None:
     assert np.abs(dlogits.get() - want).max() <= CLOSE / rows
 
 
-def test_both_entries_give_the_same_loss(rig: Rig) -> None:
+@pytest.mark.parametrize(("rows", "classes"), [(70, 256), (7, 5003)])
+def test_both_entries_give_the_same_loss(rig: Rig, rows: int, classes: int) -> None:
     """Held-out loss and training loss must be one number for one batch."""
-    logits, targets = make(4, 70, 256)
-    alone, beside = output(rig, 70), output(rig, 70)
-    ops = CrossEntropy(rig.library)
+    logits, targets = make(4, rows, classes)
+    alone, beside = output(rig, rows), output(rig, rows)
+    ops, sizes = CrossEntropy(rig.library), (rows, classes)
 
-    ops.forward(rig.stream, alone, rig.put(logits), rig.put(targets), 70, 256)
-    ops.forward_backward(rig.stream, beside, in_place(rig, logits), rig.put(targets), 70, 256, 1.0)
+    ops.forward(rig.stream, alone, rig.put(logits), rig.put(targets), *sizes)
+    ops.forward_backward(rig.stream, beside, in_place(rig, logits), rig.put(targets), *sizes, 1.0)
 
     assert_close(alone.get(), beside.get().astype(np.float64), 4 * ROUNDOFF)
+
+
+@pytest.mark.parametrize("classes", [256, 4099])
+def test_every_place_of_the_target(rig: Rig, classes: int) -> None:
+    """One thread owns the target: in front of a row's vectors, in them and behind the last."""
+    rows = 64
+    logits, targets = make(5, rows, classes)
+    targets[: rows // 2] = np.arange(rows // 2) % 12
+    targets[rows // 2 :] = classes - 1 - np.arange(rows // 2) % 12
+    row_loss, dlogits = output(rig, rows), in_place(rig, logits)
+
+    CrossEntropy(rig.library).forward_backward(
+        rig.stream, row_loss, dlogits, rig.put(targets), rows, classes, 1.0
+    )
+
+    (exact,) = wide(logits)
+    want = twins.cross_entropy_backward(exact, targets, 1.0)
+    assert np.abs(row_loss.get() - twins.cross_entropy_forward(exact, targets)).max() <= 12 * CLOSE
+    assert np.abs(dlogits.get() - want).max() <= CLOSE
+
+
+@pytest.mark.parametrize("classes", [3, 4099])
+def test_masked_logits_have_no_gradient(rig: Rig, classes: int) -> None:
+    """Minus infinity is a logit like any other, also for a thread that has no other."""
+    logits = np.full((2, classes), -np.inf, np.float32)
+    logits[:, [1, classes - 1]] = 0.5
+    row_loss, dlogits = output(rig, 2), in_place(rig, logits)
+    targets = rig.put(np.array([1, classes - 1], np.int32))
+
+    CrossEntropy(rig.library).forward_backward(
+        rig.stream, row_loss, dlogits, targets, 2, classes, 1.0
+    )
+
+    want = np.zeros((2, classes))
+    want[:, [1, classes - 1]] = [[-0.5, 0.5], [0.5, -0.5]]
+    assert_close(row_loss.get(), np.full(2, np.log(2)), 4 * ROUNDOFF)
+    assert_close(dlogits.get(), want, 4 * ROUNDOFF)
+
+
+@pytest.mark.parametrize("classes", [256, 9001])
+def test_the_same_logits_give_the_same_bits(rig: Rig, classes: int) -> None:
+    logits, targets = make(6, 9, classes)
+    runs = []
+    for _ in range(3):
+        row_loss, dlogits = output(rig, 9), in_place(rig, logits)
+        CrossEntropy(rig.library).forward_backward(
+            rig.stream, row_loss, dlogits, rig.put(targets), 9, classes, 0.5
+        )
+        runs.append((row_loss.get(), dlogits.get()))
+    for later in runs[1:]:
+        for first, second in zip(runs[0], later, strict=True):
+            assert_same_bits(first, second)
 
 
 def test_large_logits_neither_overflow_nor_lose_the_loss(rig: Rig) -> None:

@@ -21,9 +21,11 @@ from tests.ops.compare import (
 from tests.support.rig import Rig
 
 EPSILON = 1e-5
-# Up to 256 channels a row lies in registers; 4100 rows are more than 256 chunks of 16.
-SIZES = [(1, 1), (1, 33), (31, 31), (33, 64), (257, 257), (40, 256), (17, 700), (4100, 5)]
-# A row's sums have at most 700 terms, added in groups: a few dozen roundings each way.
+# Up to 256 channels a row lies in registers of 16 lanes, up to 768 of a warp's where all rows begin
+# at a multiple of 16 bytes; 4100 rows are more than 256 chunks of 16.
+SIZES = [(1, 1), (1, 33), (31, 31), (33, 64), (257, 257), (40, 256), (17, 700), (4100, 5),
+         (33, 768), (18, 769), (9, 1028)]  # fmt: skip
+# A row's sums have at most 1028 terms, added in groups: a few dozen roundings each way.
 CLOSE = 64 * ROUNDOFF
 
 
@@ -154,8 +156,9 @@ def test_backward(rig: Rig, rows: int, channels: int, seed: int) -> None:
     assert_close(got.dbias, want[2], CLOSE, "dbias")
 
 
-def test_backward_adds_where_asked(rig: Rig) -> None:
-    rows, channels = 45, 36
+@pytest.mark.parametrize("channels", [36, 260, 1028])
+def test_backward_adds_where_asked(rig: Rig, channels: int) -> None:
+    rows = 45
     x, dy, weight = normal(0, rows, channels), normal(1, rows, channels), normal(2, channels)
     dx, before = normal(3, rows, channels), normal(4, 2 * channels)
     _, mean, rstd = twins.layernorm_forward(*wide(x, weight, weight), EPSILON)
@@ -170,8 +173,9 @@ def test_backward_adds_where_asked(rig: Rig) -> None:
         assert_close(found, added + new, CLOSE, name)
 
 
-def test_dx_may_be_dy(rig: Rig) -> None:
-    rows, channels = 50, 36
+@pytest.mark.parametrize("channels", [36, 260, 1028])
+def test_dx_may_be_dy(rig: Rig, channels: int) -> None:
+    rows = 50
     x, dy, weight = normal(0, rows, channels), normal(1, rows, channels), normal(2, channels)
     rest = [rig.put(a) for a in (x, weight, normal(3, rows), normal(4, rows))]
     both = in_place(rig, dy)
@@ -211,8 +215,9 @@ def test_norms_share_one_workspace(rig: Rig) -> None:
     assert not got[:7].any()
 
 
-def test_backward_repeats_bit_for_bit(rig: Rig) -> None:
-    rows, channels = 300, 72
+@pytest.mark.parametrize("channels", [72, 768])
+def test_backward_repeats_bit_for_bit(rig: Rig, channels: int) -> None:
+    rows = 300
     arrays = normal(0, rows, channels), normal(1, rows, channels), normal(2, channels)
     given = [rig.put(array) for array in (*arrays, normal(3, rows), normal(4, rows))]
     runs = []
@@ -224,21 +229,26 @@ def test_backward_repeats_bit_for_bit(rig: Rig) -> None:
             assert_same_bits(first, second)
 
 
-def test_parameters_may_start_at_any_float(rig: Rig) -> None:
-    """A part of an arena need not be 16-byte aligned, though rows of 64 could be read by quads."""
-    rows, channels = 5, 64
-    x, both = normal(0, rows, channels), normal(1, 2 * channels + 1)
-    arena = rig.put(both)
+@pytest.mark.parametrize("channels", [64, 768])
+def test_parameters_may_start_at_any_float(rig: Rig, channels: int) -> None:
+    """A part of an arena need not be 16-byte aligned, though its rows could be read by quads."""
+    rows = 5
+    x, dy, both = normal(0, rows, channels), normal(2, rows, channels), normal(1, 2 * channels + 1)
+    arena, norm = rig.put(both), LayerNorm(rig.library)
     y, mean, rstd = output(rig, rows, channels), output(rig, rows), output(rig, rows)
-
-    LayerNorm(rig.library).forward(
-        rig.stream, y, mean, rstd, rig.put(x), arena.address + 4,
-        arena.address + 4 + 4 * channels, rows, channels,
-    )  # fmt: skip
-
     weight, bias = both[1 : channels + 1], both[channels + 1 :]
+    at, given = arena.address + 4, rig.put(x)
+
+    norm.forward(rig.stream, y, mean, rstd, given, at, at + 4 * channels, rows, channels)
+
     want, _, _ = twins.layernorm_forward(*wide(x, weight, bias), EPSILON)
     assert_close(y.get(), want, CLOSE, "y")
+    read = [rig.put(dy), given, at, rig.put(mean.get()), rig.put(rstd.get())]
+    into = output(rig, rows, channels), output(rig, 2 * channels)
+    got = run_backward(rig, *into, read, rows, channels)
+    expected = twins.layernorm_backward(*wide(dy, x, weight), EPSILON)
+    for name, found, wanted in zip(Backward._fields, got, expected, strict=True):
+        assert_close(found, wanted, CLOSE, name)
 
 
 def test_no_rows(rig: Rig) -> None:

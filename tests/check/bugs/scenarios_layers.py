@@ -97,6 +97,23 @@ def cross_entropy_both(bench: Bench, fault: str) -> list[Check]:
     return close(bench, row_loss=(loss, losses), dlogits=(dlogits, want))
 
 
+@scenario
+def cross_entropy_wide(bench: Bench, fault: str) -> list[Check]:
+    """Rows of 4099 floats begin at each of the four places of a vector of 16 bytes."""
+    rows, classes = 5, 4099
+    logits = normal(0, rows, classes)
+    targets = np.random.default_rng(1).integers(0, classes, rows).astype(np.int32)
+    loss, dlogits = bench.empty(rows, name="row_loss"), bench.put(logits, "logits")
+    kernel = bench.kernel("cross_entropy_wide.cu", "cross_entropy_wide_forward_backward")
+    room, given = classes // 4, bench.put(targets, "targets")
+    sizes = classes, room, 0.25
+    kernel(bench.stream, rows, 512, loss, dlogits, given, *sizes, shared=16 * room)
+    exact = logits.astype(np.float64)
+    want = twins.cross_entropy_backward(exact, targets, 0.25)
+    losses = twins.cross_entropy_forward(exact, targets)
+    return close(bench, row_loss=(loss, losses), dlogits=(dlogits, want))
+
+
 def _mean(bench: Bench, rows: int, fault: str = "") -> list[Check]:
     losses, loss = normal(0, rows, mean=1.0), bench.empty(1, name="loss")
     answer = np.zeros(1, np.float32)

@@ -15,7 +15,7 @@ BARRIERS = (
         new="    if (me.columns == 0) return;\n"
             "    float m = me.columns ? mean[me.row] : 0.0f, r =",
         at=("if (me.columns == 0) return;\n    float m =",
-            "    __syncthreads();\n    float2 both = added_sums(sums, me);"),
+            "    ROW_BARRIER();\n    float2 both = added_sums(sums, me);"),
         through=("row_gradients",),
         why="In the last block the threads without a row have returned before the barrier that the"
             " others of their warp wait at.",
