@@ -52,9 +52,9 @@ def test_backward(rig: Rig, rows: int, channels: int, seed: int) -> None:
         assert_same_bits(first, again)
 
 
-@pytest.mark.parametrize("bias_kind", [Precision.FP32, Precision.BF16], ids=str)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("rows", "channels"), SIZES)
+@pytest.mark.parametrize("bias_kind", [Precision.FP32, Precision.BF16], ids=str)
 def test_bfloat16_is_rounded_once(
     rig: Rig, rows: int, channels: int, seed: int, bias_kind: Precision
 ) -> None:
