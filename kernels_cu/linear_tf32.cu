@@ -36,10 +36,12 @@ __device__ __forceinline__ void forward(
     __shared__ Room room;
     typedef Operand<2, false, true> Lines;
     Lines a = {x, K, (int)blockIdx.y * 16, M}, b = {weight, K, (int)blockIdx.x * 16, N};
+    Slice<2, false, Lines, Lines> slice;
+    slice.load(a, nullptr, b, slice.first_depth(), K);
     Place own = own_place(a, b);
     float4 add = load_valid<false>(bias + own.column, own.valid);
     Sums<Lines, Lines> sums = {};
-    multiply_slices<2, false>(sums, a, nullptr, b, K);
+    multiply_slices(sums, slice, a, nullptr, b, K);
     float4 z = add_quad(add_warps(room, sums), add);
     if (!own.valid) return;
     store_quad(y + (size_t)own.row * N + own.column, RELU ? relu_quad(z) : z, own.valid);
@@ -71,8 +73,10 @@ __device__ __forceinline__ void backward_input(
     int across = ceil_div(K, 32);
     Operand<2, false, WHOLE> a = {dy, N, block / across * 16, M};
     Operand<4, true, true> b = {weight, K, block % across * 32, K};
+    Slice<2, GATED, decltype(a), decltype(b)> slice;
+    slice.load(a, y, b, slice.first_depth(), N);
     Sums<decltype(a), decltype(b)> sums = {};
-    multiply_slices<2, GATED>(sums, a, y, b, N);
+    multiply_slices(sums, slice, a, y, b, N);
     float4 quad = add_warps(room, sums);
     Place own = own_place(a, b);
     if (own.valid) store_quad(dx + (size_t)own.row * K + own.column, quad, own.valid);
@@ -87,15 +91,18 @@ __device__ __forceinline__ void backward_weight(
     int across = ceil_div(K, 32);
     Operand<4, true, WHOLE> a = {dy, N, block / across * 32, N};
     Operand<4, true, true> b = {x, K, block % across * 32, K};
+    Slice<1, GATED, decltype(a), decltype(b)> slice;
+    slice.load(a, y, b, slice.first_depth(), M);
     Sums<decltype(a), decltype(b)> sums = {};
-    multiply_slices<1, GATED>(sums, a, y, b, M);
-    put_lines(room, sums);
+    multiply_slices(sums, slice, a, y, b, M);
+    bool owns_dbias = dbias && b.first == 0;
+    if (owns_dbias) put_lines(room, sums);
     float4 quad = add_warps(room, sums);
     Place own = own_place(a, b);
     if (own.valid) store_quad(dweight + (size_t)own.row * K + own.column, quad, own.valid);
 
     int line = threadIdx.x, n = a.first + line;
-    if (!dbias || b.first != 0 || line >= MOST_LINES || n >= N) return;
+    if (!owns_dbias || line >= MOST_LINES || n >= N) return;
     float sum = 0.0f;
     VECTOR for (int w = 0; w < WARPS; w++) sum += room.lines[w][line];
     dbias[n] = sum;

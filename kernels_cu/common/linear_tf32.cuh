@@ -45,19 +45,20 @@ struct Room {
     float lines[WARPS][MOST_LINES];
 };
 
+// How many of i .. i+3 lie before `end`, at most 0 if none.
+__device__ __forceinline__ int valid_of(int i, int end)
+{
+    return end - i < 4 ? end - i : 4;
+}
+
 // Words where rows are not whole: four loads under way at once, without a branch between them.
 template <bool WHOLE>
 __device__ __forceinline__ float4 load_valid(const float* from, int valid)
 {
-    if (WHOLE) return quad_or_zeros<true>(from, valid);
+    if (WHOLE) return valid > 0 ? load_whole_quad(from) : same_quad(0.0f);
     return make_float4(
         valid > 0 ? from[0] : 0.0f, valid > 1 ? from[1] : 0.0f, valid > 2 ? from[2] : 0.0f,
         valid > 3 ? from[3] : 0.0f);
-}
-
-__device__ __forceinline__ int valid_of(int i, int end)
-{
-    return i < end ? quad_valid(i, end) : 0;
 }
 
 // The lane's numbers of sixteen depths from `depth` on, at `at` in the place of of.at: a line's
@@ -76,7 +77,7 @@ __device__ __forceinline__ void load_sixteen(
         if (clamps && own > last) own = last;
         int row = Of::TURNED ? depth + i : own, column = Of::TURNED ? own : depth;
         int exist = !Of::TURNED || row < depth_end ? valid : 0;
-        float4 quad = load_valid<Of::WHOLE>(at + (long long)row * of.pitch + column, exist);
+        float4 quad = load_valid<Of::WHOLE>(at + (row * of.pitch + column), exist);
         numbers[i][0] = quad.x;
         numbers[i][1] = quad.y;
         numbers[i][2] = quad.z;
@@ -130,29 +131,56 @@ __device__ __forceinline__ void add_sixteen(
     }
 }
 
-// The warp's share of the product over depth 0 .. depth_end, SIXTEENS times 16 deep a slice. GATED:
-// a's numbers count as 0 where `gates`, which lies as a does, is not positive.
-// The warp's barrier keeps all loads before the first product: else the compiler saves registers
-// and predicates by loading some of them late, and each such group is another wait. It orders only
+// What a warp multiplies at once, SIXTEENS times 16 deep. GATED: a's numbers count as 0 where
+// `gates`, which lies as a does, is not positive.
+template <int SIXTEENS, bool GATED, class A, class B>
+struct Slice {
+    static const int DEEP = 16 * SIXTEENS;
+    float a[SIXTEENS][A::QUADS][4];
+    float gates[GATED ? SIXTEENS : 1][A::QUADS][4];
+    float b[SIXTEENS][B::QUADS][4];
+
+    __device__ __forceinline__ static int first_depth()
+    {
+        return threadIdx.x / 32 * DEEP;
+    }
+
+    __device__ __forceinline__ void load(
+        const A& from_a, const float* from_gates, const B& from_b, int depth, int depth_end)
+    {
+        VECTOR for (int s = 0; s < SIXTEENS; s++) {
+            int at = depth + 16 * s;
+            load_sixteen(a[s], from_a, from_a.at, at, depth_end);
+            if (GATED) load_sixteen(gates[s], from_a, from_gates, at, depth_end);
+            load_sixteen(b[s], from_b, from_b.at, at, depth_end);
+        }
+    }
+
+    __device__ __forceinline__ void add_to(Sums<A, B>& sums)
+    {
+        VECTOR for (int s = 0; s < SIXTEENS; s++) {
+            if (GATED) close_gates(a[s], gates[s]);
+            add_sixteen(sums, a[s], b[s]);
+        }
+    }
+};
+
+// The warp's share of the product over depth 0 .. depth_end, of which it has loaded the first slice.
+// The barrier keeps all loads before the first product: else the compiler saves registers and
+// predicates by loading some of them late, and each such group is another wait. It orders only
 // loads that may see another thread's stores, so no kernel here says __restrict__.
 template <int SIXTEENS, bool GATED, class A, class B>
 __device__ __forceinline__ void multiply_slices(
-    Sums<A, B>& sums, const A& a, const float* gates, const B& b, int depth_end)
+    Sums<A, B>& sums, Slice<SIXTEENS, GATED, A, B>& slice, const A& a, const float* gates,
+    const B& b, int depth_end)
 {
-    const int deep = 16 * SIXTEENS;
-    for (int depth = threadIdx.x / 32 * deep; depth < depth_end; depth += WARPS * deep) {
-        float left[SIXTEENS][A::QUADS][4], gate[SIXTEENS][A::QUADS][4];
-        float right[SIXTEENS][B::QUADS][4];
-        VECTOR for (int s = 0; s < SIXTEENS; s++) {
-            load_sixteen(left[s], a, a.at, depth + 16 * s, depth_end);
-            if (GATED) load_sixteen(gate[s], a, gates, depth + 16 * s, depth_end);
-            load_sixteen(right[s], b, b.at, depth + 16 * s, depth_end);
-        }
+    int depth = slice.first_depth();
+    while (true) {
         __syncwarp();
-        VECTOR for (int s = 0; s < SIXTEENS; s++) {
-            if (GATED) close_gates(left[s], gate[s]);
-            add_sixteen(sums, left[s], right[s]);
-        }
+        slice.add_to(sums);
+        depth += WARPS * slice.DEEP;
+        if (depth >= depth_end) break;
+        slice.load(a, gates, b, depth, depth_end);
     }
 }
 
@@ -170,7 +198,7 @@ __device__ __forceinline__ Place own_place(const A& a, const B& b)
     int quad = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     int row = a.first + A::LINES * g + quad / across;
     int column = b.first + 2 * B::LINES * t + quad % across * 4;
-    bool exists = quad < A::LINES * across && row < a.end;
+    bool exists = quad < A::LINES * across && row < a.end && column < b.end;
     Place place = {row, column, exists ? valid_of(column, b.end) : 0};
     return place;
 }

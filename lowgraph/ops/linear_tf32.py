@@ -22,8 +22,8 @@ _TILE_DWEIGHT = (32, 32)
 class LinearTf32:
     """y = x weight^T + bias of one shape, or its ReLU, and the gradients.
 
-    rows: of x, y and their gradients; inputs, outputs: their columns; inputs is a multiple of 4.
-    Raises ConfigError for other sizes.
+    rows: of x, y and their gradients; inputs, outputs: their columns; inputs is a multiple of 4. No
+    matrix has more than 2^31 - 1 elements. Raises ConfigError for other sizes.
 
     Shapes: x, dx [rows,inputs], weight, dweight [outputs,inputs], y, dy [rows,outputs], bias, dbias
     [outputs]; float32, each at a multiple of 16 bytes. Products read numbers rounded to TF32, to
@@ -35,6 +35,9 @@ class LinearTf32:
         """Take the kernels from `library`."""
         check_sizes("LinearTf32", rows=rows, outputs=outputs)
         check_sizes("LinearTf32", least=4, inputs=inputs)
+        # Where a number lies in its matrix is an int in the kernels.
+        numbers = {"rows * inputs": rows * inputs, "rows * outputs": rows * outputs}
+        check_sizes("LinearTf32", **numbers, **{"outputs * inputs": outputs * inputs})
         if inputs % 4:
             raise ConfigError(
                 "LinearTf32: inputs must be a multiple of 4 (16 bytes are read at once), got "

@@ -178,3 +178,18 @@ def test_no_rows_give_no_gradient(rig: Rig) -> None:
 def test_columns_it_cannot_run_are_refused(rig: Rig, inputs: int, outputs: int) -> None:
     with pytest.raises(ConfigError, match=r"multiple of 4 .*pad them|must be [04] to"):
         LinearTf32(rig.library, 32, inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "product"),
+    [
+        ((1 << 16, 1 << 15, 1), "rows . inputs"),
+        ((1 << 16, 4, 1 << 15), "rows . outputs"),
+        ((1, 1 << 15, 1 << 16), "outputs . inputs"),
+    ],
+)
+def test_a_matrix_beyond_an_int_is_refused(
+    rig: Rig, sizes: tuple[int, int, int], product: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"{product} must be 0 to 2147483647, got 2147483648"):
+        LinearTf32(rig.library, *sizes)
