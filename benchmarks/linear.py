@@ -2,10 +2,10 @@
 
 Microseconds of one call inside a graph that repeats it, from events around its replay: median of
 the replays, by route ("dx route, dweight route" for gradients); "plain" are the products alone.
-"table" is what lowgraph/blas/routes.py takes, "best" what it should. "refused": routes that do not
-take the layer, and why. Operands stay in the cache from call to call, as those of small models do.
-Before a route is timed its first and last rows are compared with float64. --device host checks, on
-one small layer, but its times say nothing.
+Layers are in bfloat16, those of mlp in TF32. "table" is what lowgraph/blas/routes.py takes, "best"
+what it should. "refused": routes that do not take the layer, and why. Operands stay in the cache
+from call to call, as those of small models do. Before a route is timed its first and last rows are
+compared with float64. --device host checks, on a few small layers, but its times say nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 FORWARD = {"qkv": Form.BIAS, "o": Form.RESIDUAL, "f1": Form.GELU, "f2": Form.RESIDUAL}
 BACKWARD = {"f2": Form.BACKWARD_GELU}
-# Rows, width and vocabulary of each preset. "check": for the host device.
+# Rows, width and vocabulary, or classes, of each preset. "check", "check-mlp": for the host device.
 PRESETS = {
     "check": (96, 32, 64),
+    "check-mlp": (33, 32, 10),
+    "mlp": (128, 256, 10),
     "tiny": (2048, 128, 256),
     "small": (4096, 256, 256),
     "gpt2": (8192, 768, 50304),
@@ -52,6 +54,8 @@ NARROW = 3 * 1.13 * 2.0**-8
 # What a sum in float32 may be off, of the sum of its terms' sizes: tensor cores cut additions at
 # 2^-22, and cuts that do not cancel are a few tens here.
 SUM = 64 * 2.0**-22
+# The same of operands in TF32: cuBLAS may cut each at 2^-10 of itself.
+TF32 = 2.0**-9
 
 
 def calls(width: int, vocabulary: int) -> Iterator[tuple[str, Form | None, int, int]]:
@@ -63,6 +67,14 @@ def calls(width: int, vocabulary: int) -> Iterator[tuple[str, Form | None, int, 
         yield name, BACKWARD.get(name, Form.BACKWARD), *shape
     yield "head", None, width, vocabulary
     yield "head", Form.BACKWARD, width, vocabulary
+
+
+def mlp_calls(width: int, classes: int) -> Iterator[tuple[str, Form, int, int]]:
+    """The same of an mlp's hidden layer and head."""
+    for form in (Form.RELU, Form.BACKWARD_RELU):
+        yield "hidden", form, width, width
+    for form in (Form.BIAS, Form.BACKWARD):
+        yield "head", form, width, classes
 
 
 class Timed:
@@ -93,8 +105,9 @@ class Timed:
     def call(self, blas: Blas) -> Callable[[], None]:
         """The call, ready to be repeated."""
         methods: dict[Form, Callable[..., None]] = {
-            Form.BIAS: blas.linear, Form.GELU: blas.linear_gelu,
+            Form.BIAS: blas.linear, Form.RELU: blas.linear_relu, Form.GELU: blas.linear_gelu,
             Form.RESIDUAL: blas.linear_residual, Form.BACKWARD: blas.linear_backward,
+            Form.BACKWARD_RELU: blas.linear_relu_backward,
             Form.BACKWARD_GELU: blas.linear_gelu_backward,
         }  # fmt: skip
         method = methods[self.layer.form]
@@ -110,7 +123,8 @@ class Timed:
         worst = 0.0
         for at, results in self.expected:
             for role, want, size, rounded in results:
-                limit = SUM * size + 1e-30
+                inexact = SUM + (TF32 if self.layer.precision is Precision.TF32 else 0.0)
+                limit = inexact * size + 1e-30
                 if self.by_role[role].dtype == BFLOAT16:
                     limit = limit + NARROW * rounded
                 worst = max(worst, float((np.abs(self.read(role, at) - want) / limit).max()))
@@ -134,6 +148,8 @@ class Timed:
             rounded = np.maximum(np.abs(product), np.abs(sums))
             if self.layer.form is Form.BIAS:
                 yield "y", sums, size, rounded
+            elif self.layer.form is Form.RELU:
+                yield "y", np.maximum(sums, 0), size, rounded
             elif self.layer.form is Form.RESIDUAL:
                 residual = v["residual"][at]
                 yield "out", sums + residual, size + np.abs(residual), rounded
@@ -141,13 +157,15 @@ class Timed:
                 yield "hidden", sums, size, rounded
                 yield "active", sums * gate(sums), 1.13 * size, rounded
             return
-        gelu = self.layer.form is Form.BACKWARD_GELU
-        dx, size = multiply(v["dy"][at], v["weight"])
+        gelu, dy = self.layer.form is Form.BACKWARD_GELU, v["dy"]
+        if self.layer.form is Form.BACKWARD_RELU:
+            dy = np.where(v["y"] > 0, dy, 0)
+        dx, size = multiply(dy[at], v["weight"])
         if gelu:
             yield "dhidden", dx * slope(v["hidden"][at]), 1.13 * size, np.abs(dx)
         else:
             yield "dx", dx, size, np.abs(dx)
-        turned = v["dy"][:, at].T
+        turned = dy[:, at].T
         yield "dweight", *multiply(turned, v["active" if gelu else "x"]), size[:0]
         if self.layer.biased:
             sizes = np.abs(turned).sum(axis=1)
@@ -243,9 +261,11 @@ def rows_of(bench: Bench, presets: list[str]) -> Iterator[Row]:
 
     for preset in presets:
         rows, width, vocabulary = PRESETS[preset]
-        for name, form, inputs, outputs in calls(width, vocabulary):
-            biased = name != "head"
-            layer = Layer(form or Form.BIAS, rows, inputs, outputs, Precision.BF16, biased)
+        of_mlp = preset.endswith("mlp")
+        precision = Precision.TF32 if of_mlp else Precision.BF16
+        for name, form, inputs, outputs in (mlp_calls if of_mlp else calls)(width, vocabulary):
+            biased = of_mlp or name != "head"
+            layer = Layer(form or Form.BIAS, rows, inputs, outputs, precision, biased)
             case = {"preset": preset, "layer": name, "rows, inputs, outputs": layer[1:4]}
             if form is None or not form.is_backward:
                 yield case | {"form": "plain"} | time_products(bench, blas, layer)
@@ -262,7 +282,8 @@ def main() -> int:
     arguments = parser.parse_args()
     device = driver.open_device(arguments.device)
     on_gpu = device.blas_backend == "cublas"
-    presets = arguments.preset or (["tiny", "small", "gpt2"] if on_gpu else ["check"])
+    on_host = ["check", "check-mlp"]
+    presets = arguments.preset or (["mlp", "tiny", "small", "gpt2"] if on_gpu else on_host)
     bench = Bench(device, arguments.repeats, arguments.rounds)
     report(device, list(rows_of(bench, presets)), arguments.json)
     return 0

@@ -47,7 +47,7 @@ DEFINES = {
         {"act_t": "__nv_bfloat16", "out_t": "__nv_bfloat16"},
         {"ROUND_TF32": "1"},
     ],
-    **{f"{name}.cu": [*_TYPES, _NARROW_BIAS] for name in ("bias", "gelu")},
+    **{f"{name}.cu": [*_TYPES, _NARROW_BIAS] for name in ("bias", "gelu", "relu")},
     **{
         f"{name}.cu": list(_TYPES)
         for name in (

@@ -20,26 +20,31 @@ class Form(str, Enum):
     """What a call does beside its products; `Blas` has a method for each."""
 
     BIAS = "bias"
+    RELU = "relu"
     GELU = "gelu"
     RESIDUAL = "residual"
     BACKWARD = "backward"
+    BACKWARD_RELU = "backward relu"
     BACKWARD_GELU = "backward gelu"
 
     @property
     def is_backward(self) -> bool:
         """Whether it computes gradients."""
-        return self in (Form.BACKWARD, Form.BACKWARD_GELU)
+        return self in (Form.BACKWARD, Form.BACKWARD_RELU, Form.BACKWARD_GELU)
 
 
 # By form: the tensors of a call in their order. A star: float32 whatever the precision.
 _ROLES = {
     Form.BIAS: "y x weight bias",
+    Form.RELU: "y x weight bias",
     Form.GELU: "active hidden x weight bias",
     Form.RESIDUAL: "out* x weight bias* residual*",
     Form.BACKWARD: "dx dweight* dbias* dy x weight",
+    Form.BACKWARD_RELU: "dx dweight* dbias* dy x weight y",
     Form.BACKWARD_GELU: "dhidden dweight* dbias* dy active weight hidden",
 }
-# Backward, the layer's input is an activation, and `hidden` is of that; forward, its output is.
+# Backward of GELU, the layer's input is an activation, and `hidden` is of that; forward, its output
+# is. ReLU is of the output both ways.
 _INPUT = ("rows", "inputs")
 _OUTPUT = ("rows", "outputs")
 _SIZES = {
@@ -53,8 +58,8 @@ _SIZES = {
 class Layer(NamedTuple):
     """A call of a linear layer y[rows,outputs] = x[rows,inputs] weight[outputs,inputs]^T.
 
-    biased: whether backward computes the bias's gradient; a forward form always has a bias.
-    precision: as of a `Product`.
+    biased, input_gradient: whether backward computes the gradients of the bias and of the input; a
+    forward form always has a bias. precision: as of a `Product`.
     """
 
     form: Form
@@ -63,6 +68,7 @@ class Layer(NamedTuple):
     outputs: int
     precision: Precision = Precision.FP32
     biased: bool = True
+    input_gradient: bool = True
 
     def check(self) -> Layer:
         """Return it. Raises ConfigError for sizes or flags that cannot be."""
@@ -73,23 +79,28 @@ class Layer(NamedTuple):
             raise ConfigError(
                 f"linear: form {self.form.value!r} adds a bias: for a product alone call gemm"
             )
+        if not (self.input_gradient or self.form.is_backward):
+            raise ConfigError(
+                f"linear: form {self.form.value!r} computes no gradient: leave input_gradient out"
+            )
         return self
 
     def plain(self) -> Layer:
         """It in Python's own types: it is a key, and every later call compares with it."""
-        form, rows, inputs, outputs, precision, biased = self
+        form, rows, inputs, outputs, precision, *flags = self
         sizes = int(rows), int(inputs), int(outputs)
-        return Layer(Form(form), *sizes, Precision(precision), bool(biased))
+        return Layer(Form(form), *sizes, Precision(precision), *map(bool, flags))
 
     def as_call(self) -> str:
         """The layer as it is written in a `prepare` call."""
-        flags = "" if self.biased else ", biased=False"
+        names = "biased", "input_gradient"
+        flags = "".join(f", {name}=False" for name in names if not getattr(self, name))
         precision = f"Precision.{Precision(self.precision).name}"
         sizes = f"{self.rows}, {self.inputs}, {self.outputs}"
         return f"Layer(Form.{Form(self.form).name}, {sizes}, {precision}{flags})"
 
     def tensors(self) -> list[Tensor | None]:
-        """What a call of it takes, in order; None for the bias's gradient that nobody wants."""
+        """What a call of it takes, in order; None for a gradient that nobody wants."""
         return [self._tensor(role) for role in _ROLES[self.form].split()]
 
     @property
@@ -123,6 +134,8 @@ class Layer(NamedTuple):
     def _tensor(self, starred: str) -> Tensor | None:
         role = starred.rstrip("*")
         if role == "dbias" and not self.biased:
+            return None
+        if role in ("dx", "dhidden") and not self.input_gradient:
             return None
         dtype = BFLOAT16 if self._is_narrow and role == starred else _FLOAT32
         names = _SIZES.get(role) or (_INPUT if self.form.is_backward else _OUTPUT)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from lowgraph.blas import route_library, route_own, route_separate
 from lowgraph.blas.backend import Backend
-from lowgraph.blas.layer import Layer
+from lowgraph.blas.layer import Form, Layer
 from lowgraph.blas.routes import Chooser, Route
 from lowgraph.blas.steps import Maker, Step
 from lowgraph.errors import ConfigError
@@ -55,9 +55,12 @@ class Layers:
                 steps = [route_own.whole(maker)]
             elif Route.OWN in (first, weight):
                 raise ConfigError("routes: OWN computes both gradients at once, or none")
-            else:
+            elif layer.input_gradient or layer.form is Form.BACKWARD_RELU:
                 steps = [_FIRST[first](maker), _WEIGHT[weight](maker)]
                 text = f"dx {first.value}, dweight {weight.value}"
+            else:
+                steps = [_WEIGHT[weight](maker)]
+                text = f"dweight {weight.value}"
             return LayerPlan(tuple(steps), "; ".join([text, *maker.texts]), made.pop_all())
 
     def run(

@@ -39,6 +39,18 @@ class LinearCalls:
         """y = x weight^T + bias."""
         self._linear(Form.BIAS, stream, precision, (x, weight), y, x, weight, bias)
 
+    def linear_relu(
+        self,
+        stream: int,
+        y: Slice,
+        x: Slice,
+        weight: Slice,
+        bias: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """y = max(x weight^T + bias, 0); a NaN stays one. Backward needs y."""
+        self._linear(Form.RELU, stream, precision, (x, weight), y, x, weight, bias)
+
     def linear_gelu(
         self,
         stream: int,
@@ -78,7 +90,7 @@ class LinearCalls:
     def linear_backward(
         self,
         stream: int,
-        dx: Slice,
+        dx: Slice | None,
         dweight: Slice,
         dbias: Slice | None,
         dy: Slice,
@@ -88,13 +100,34 @@ class LinearCalls:
         *,
         side: int | None = None,
     ) -> None:
-        """dx = dy weight, dweight = dy^T x, and dbias, the sums of dy's columns, unless None.
+        """dx = dy weight, dweight = dy^T x, and dbias, the sums of dy's columns.
 
-        side: a stream for dweight and dbias, where another launch computes them than dx; what they
-        read comes before its next work, and the caller joins it.
+        dx, dbias: None if nobody wants them. side: a stream for dweight and dbias, where another
+        launch computes them than dx; what they read comes before its next work, and the caller
+        joins it.
         """
         tensors = dx, dweight, dbias, dy, x, weight
         self._linear(Form.BACKWARD, stream, precision, (x, weight), *tensors, side=side)
+
+    def linear_relu_backward(
+        self,
+        stream: int,
+        dx: Slice | None,
+        dweight: Slice,
+        dbias: Slice | None,
+        dy: Slice,
+        x: Slice,
+        weight: Slice,
+        y: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """As `linear_backward` of the layer whose result y `linear_relu` made.
+
+        In place of dy its products read dz = dy where y > 0, 0 elsewhere. Some routes leave that in
+        dy, others leave dy as it was.
+        """
+        tensors = dx, dweight, dbias, dy, x, weight, y
+        self._linear(Form.BACKWARD_RELU, stream, precision, (x, weight), *tensors)
 
     def linear_gelu_backward(
         self,
@@ -134,7 +167,9 @@ class LinearCalls:
             raise ConfigError(
                 f"linear: the input and weight must be matrices, their shapes are {shapes}"
             )
-        layer = Layer(form, *x.shape, weight.shape[0], precision, None not in tensors)
+        # What may be None is the first and the third: dx and dbias.
+        wanted = tensors[2] is not None, tensors[0] is not None
+        layer = Layer(form, *x.shape, weight.shape[0], precision, *wanted)
         check_tensors(layer, tensors)
         self._call(layer, stream, tensors, side)
 

@@ -16,6 +16,7 @@ __all__ = ["first", "weight"]
 
 def first(maker: Maker) -> Step:
     """Forward, or dx: one product."""
+    _refuse_relu(maker)
     makers = {
         Form.BIAS: _bias,
         Form.GELU: _gelu,
@@ -28,6 +29,7 @@ def first(maker: Maker) -> Step:
 
 def weight(maker: Maker) -> Step:
     """The gradients of weight and bias: one product."""
+    _refuse_relu(maker)
     biased = maker.layer.biased
     epilogue = Epilogue.BIAS_GRADIENT if biased else Epilogue.NONE
     product = maker.product(maker.layer.of_dweight, epilogue)
@@ -37,6 +39,13 @@ def weight(maker: Maker) -> Step:
         product(stream, workspace, dweight, dy, x, (dbias,) if biased else ())
 
     return run
+
+
+def _refuse_relu(maker: Maker) -> None:
+    if maker.layer.form in (Form.RELU, Form.BACKWARD_RELU):
+        raise ConfigError(
+            f"route LIBRARY has no form {maker.layer.form.value!r}: take SEPARATE, or OWN in TF32"
+        )
 
 
 def _bias(maker: Maker) -> Step:

@@ -1,4 +1,7 @@
-"""The route OWN: kernels_cu/gemm_mma.cu computes a whole layer."""
+"""The route OWN: a kernel of our own computes a whole layer.
+
+In bfloat16 kernels_cu/gemm_mma.cu, in TF32 kernels_cu/linear_tf32.cu.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +17,56 @@ from lowgraph.precision import Precision
 
 __all__ = ["whole"]
 
+_FORMS = {
+    Precision.BF16: (Form.BIAS, Form.GELU, Form.RESIDUAL, Form.BACKWARD, Form.BACKWARD_GELU),
+    Precision.TF32: (Form.BIAS, Form.RELU, Form.BACKWARD, Form.BACKWARD_RELU),
+}
+
 
 def whole(maker: Maker) -> Step:
-    """All of a call, in one launch, or two backward."""
+    """All of a call, in one launch, or in bfloat16 two backward."""
     layer = maker.layer
-    if layer.precision is not Precision.BF16:
-        raise ConfigError(f"route OWN is for bfloat16, not for {layer.precision}")
+    if layer.form not in _FORMS.get(layer.precision, ()):
+        raise ConfigError(
+            f"route OWN has no form {layer.form.value!r} in {layer.precision}: take SEPARATE"
+        )
+    return _tf32(maker) if layer.precision is Precision.TF32 else _bf16(maker)
+
+
+def _tf32(maker: Maker) -> Step:
+    linear = ops.LinearTf32(maker.library, *maker.layer[1:4])
+    calls: dict[Form, Callable[..., None]] = {
+        Form.BIAS: linear.forward,
+        Form.RELU: linear.forward_relu,
+        Form.BACKWARD: linear.backward,
+        Form.BACKWARD_RELU: linear.backward_relu,
+    }
+    return _plain(calls[maker.layer.form])
+
+
+def _bf16(maker: Maker) -> Step:
+    layer = maker.layer
     fused = ops.FusedLinear(maker.library, *layer[1:4])
     if layer.form.is_backward:
         maker.need(fused.workspace_shape())
         gelu = layer.form is Form.BACKWARD_GELU
-        return _backward(fused.backward_gelu if gelu else fused.backward)
+        return _with_workspace(fused.backward_gelu if gelu else fused.backward)
     calls: dict[Form, Callable[..., None]] = {
         Form.BIAS: fused.forward_bias,
         Form.GELU: fused.forward_gelu,
         Form.RESIDUAL: fused.forward_residual,
     }
-    return _forward(calls[layer.form])
+    return _plain(calls[layer.form])
 
 
-def _forward(call: Callable[..., None]) -> Step:
+def _plain(call: Callable[..., None]) -> Step:
     def run(stream: int, workspace: Slice, tensors: tuple[Any, ...]) -> None:
         call(stream, *tensors)
 
     return run
 
 
-def _backward(call: Callable[..., None]) -> Step:
+def _with_workspace(call: Callable[..., None]) -> Step:
     def run(stream: int, workspace: Slice, tensors: tuple[Any, ...]) -> None:
         dx, dweight, dbias, *read = tensors
         call(stream, dx, dweight, dbias, workspace.address, *read)

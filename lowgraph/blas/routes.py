@@ -19,7 +19,8 @@ class Route(str, Enum):
     """A way.
 
     LIBRARY: cublasLt's products, what follows them as their epilogues. SEPARATE: plain products,
-    then kernels of our own. OWN: kernels_cu/gemm_mma.cu does all.
+    and kernels of our own around them. OWN: one of kernels_cu/gemm_mma.cu or linear_tf32.cu does
+    all.
     """
 
     LIBRARY = "library"
@@ -41,15 +42,18 @@ Chooser = Callable[[Layer, str], Routes]
 """What `choose` is: from a layer and the name of `Blas.backend` to the layer's routes."""
 
 
+_ANY = float("inf")
+
+
 class _Rule(NamedTuple):
-    """most: multiply-adds of a product, up to which the rule holds."""
+    """most: multiply-adds of a product, longest: rows or columns, up to which the rule holds."""
 
     form: Form
     most: float
     routes: Routes
+    longest: float = _ANY
 
 
-_ANY = float("inf")
 _LIBRARY = Routes(Route.LIBRARY, Route.LIBRARY)
 _SEPARATE = Routes(Route.SEPARATE, Route.SEPARATE)
 _OWN = Routes(Route.OWN, Route.OWN)
@@ -59,31 +63,55 @@ _OWN = Routes(Route.OWN, Route.OWN)
 _TINY = 2048 * 128 * 512
 # With a residual only the square layer: of (2048, 512, 128) the library takes 4.0 us, OWN 5.3.
 _NARROW = 2048 * 128 * 128
+# linear_tf32.cu: few enough tiles for a wave or two of blocks, and a depth that its warps sum in a
+# turn or two. Foreseen and not measured yet: docs/performance.md, "The MLP".
+_FEW = 256 * 256 * 256
+_SHORT = 512
 
-# On a GPU, bfloat16, rows of 16 bytes. benchmarks/linear.py times each route of each form.
-_RULES = (
-    _Rule(Form.BIAS, _TINY, _OWN),
-    _Rule(Form.BIAS, _ANY, _LIBRARY),
-    _Rule(Form.GELU, _TINY, _OWN),
-    _Rule(Form.GELU, _ANY, _LIBRARY),
-    _Rule(Form.RESIDUAL, _NARROW, _OWN),
-    _Rule(Form.RESIDUAL, _ANY, _LIBRARY),
-    _Rule(Form.BACKWARD, _TINY, _OWN),
-    _Rule(Form.BACKWARD, _ANY, _LIBRARY),
-    _Rule(Form.BACKWARD_GELU, _TINY, _OWN),
-    _Rule(Form.BACKWARD_GELU, _ANY, _LIBRARY),
-)
+# On a GPU. benchmarks/linear.py times each route of each form. What no rule is for is SEPARATE:
+# float32, so that it rounds as it did before there were other routes.
+_RULES = {
+    Precision.BF16: (
+        _Rule(Form.BIAS, _TINY, _OWN),
+        _Rule(Form.BIAS, _ANY, _LIBRARY),
+        _Rule(Form.GELU, _TINY, _OWN),
+        _Rule(Form.GELU, _ANY, _LIBRARY),
+        _Rule(Form.RESIDUAL, _NARROW, _OWN),
+        _Rule(Form.RESIDUAL, _ANY, _LIBRARY),
+        _Rule(Form.BACKWARD, _TINY, _OWN),
+        _Rule(Form.BACKWARD, _ANY, _LIBRARY),
+        _Rule(Form.BACKWARD_GELU, _TINY, _OWN),
+        _Rule(Form.BACKWARD_GELU, _ANY, _LIBRARY),
+    ),
+    Precision.TF32: (
+        _Rule(Form.BIAS, _FEW, _OWN, _SHORT),
+        _Rule(Form.RELU, _FEW, _OWN, _SHORT),
+        _Rule(Form.BACKWARD, _FEW, _OWN, _SHORT),
+        _Rule(Form.BACKWARD_RELU, _FEW, _OWN, _SHORT),
+    ),
+    Precision.FP32: (),
+}
 
 
 def choose(layer: Layer, backend: str) -> Routes:
     """The routes of a layer; backend: "cublas" or "kernel".
 
-    SEPARATE in float32 and TF32, so that they round as they did before there were others; for rows
-    that are no multiple of 16 bytes, which neither other route takes; and on the host device, where
-    gemm.cu is the faster one.
+    SEPARATE in float32; for rows that are no multiple of 16 bytes, which neither other route takes
+    (in TF32 those of x and weight alone count); and on the host device, where gemm.cu is the faster
+    one.
     """
-    whole = layer.inputs % 8 == layer.outputs % 8 == 0
-    if backend != "cublas" or layer.precision is not Precision.BF16 or not whole:
+    if backend != "cublas" or not _is_whole(layer):
         return _SEPARATE
-    work = layer.rows * layer.inputs * layer.outputs
-    return next(rule.routes for rule in _RULES if rule.form is layer.form and work <= rule.most)
+    work, side = layer.rows * layer.inputs * layer.outputs, max(layer[1:4])
+    holding = (
+        rule.routes
+        for rule in _RULES[layer.precision]
+        if rule.form is layer.form and work <= rule.most and side <= rule.longest
+    )
+    return next(holding, _SEPARATE)
+
+
+def _is_whole(layer: Layer) -> bool:
+    if layer.precision is Precision.BF16:
+        return layer.inputs % 8 == layer.outputs % 8 == 0
+    return layer.inputs % 4 == 0

@@ -126,6 +126,23 @@ class Linear:
         self._blas.linear(stream, y, x, weight, bias, self._precision)
         return y
 
+    def linear_relu(self, stream: int, name: str, x: Slice) -> Slice:
+        """y = max(x weight^T + bias, 0), which backward needs."""
+        weight, bias = (self._weights[f"{name}.{part}"] for part in ("weight", "bias"))
+        y = self._take_operand(f"{name}.y", x.shape[0], weight.shape[0])
+        self._blas.linear_relu(stream, y, x, weight, bias, self._precision)
+        return y
+
+    def linear_relu_backward(self, stream: int, name: str, dy: Slice, x: Slice, y: Slice) -> Slice:
+        """The gradient of x, a new slice; those of weight and bias. dy may have changed then."""
+        dx = self._take_operand(f"{name}.dx", *x.shape)
+        self._linear_relu_backward(stream, name, dx, dy, x, y)
+        return dx
+
+    def linear_relu_gradients(self, stream: int, name: str, dy: Slice, x: Slice, y: Slice) -> None:
+        """The same for a layer whose input needs no gradient."""
+        self._linear_relu_backward(stream, name, None, dy, x, y)
+
     def project_backward(
         self,
         stream: int,
@@ -185,6 +202,14 @@ class Linear:
         dbias = self._gradients[f"{name}.bias"]
         self._bias[dy.dtype].backward(stream, dbias, partial, dy, *dy.shape)
         self.drop(partial)
+
+    def _linear_relu_backward(
+        self, stream: int, name: str, dx: Slice | None, dy: Slice, x: Slice, y: Slice
+    ) -> None:
+        weight = self._weights[f"{name}.weight"]
+        dweight, dbias = (self._gradients[f"{name}.{part}"] for part in ("weight", "bias"))
+        tensors = dx, dweight, dbias, dy, x, weight, y
+        self._blas.linear_relu_backward(stream, *tensors, self._precision)
 
     def _take_flow(self, name: str, *shape: int) -> Flow:
         """A matrix for kernels that write both."""

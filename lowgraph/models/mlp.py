@@ -2,9 +2,10 @@
 
     h = x;  L times h = relu(l.i(h));  logits = o(h)
 
-and the mean cross-entropy of the logits. A precision rounds what products read and the logits; all
-else is float32. Shapes: B rows of F features, width d, C classes. Batches come as the other models'
-do, windows of T = 1 row. The trace is kept and given back as in charlm.py.
+and the mean cross-entropy of the logits. With BF16 h, the logits and the gradients of both are
+bfloat16; the gradients of parameters and all sums are float32. Shapes: B rows of F features, width
+d, C classes. Batches come as the other models' do, windows of T = 1 row. The trace is kept and
+given back as in charlm.py.
 
 Stages: forward, loss, backward; in the first and the last hidden and head.
 """
@@ -66,12 +67,13 @@ class MlpConfig:
 
 @dataclass(frozen=True)
 class MlpTrace:
-    """What backward reads: hidden[0] is the input [B, F], hidden[i] what layer i - 1 gave [B, d].
+    """What backward reads: the input x [B, F], and hidden[i] [B, d], which layer i gave.
 
     logits [B, C] hold their own gradient after `loss_and_gradient`.
     """
 
-    hidden: tuple[Flow, ...]
+    x: Flow
+    hidden: tuple[Slice, ...]
     logits: Slice
 
 
@@ -99,7 +101,6 @@ class Mlp(Model):
         self.precision = precision
         own = self.parameters, self.gradients, self.shadow
         self._layers = TokenLayers(library, blas, pool, *own, precision)
-        self._relu = ops.BiasRelu(library)
         self._names = tuple(f"l.{layer}" for layer in range(config.layers))
 
     def forward(self, stream: int, inputs: Slice) -> MlpTrace:
@@ -108,14 +109,14 @@ class Mlp(Model):
         rows = inputs.part(0, (inputs.shape[0], self.config.features))
         with stage("forward"):
             with stage("hidden"):
-                hidden = [layers.flow(stream, "x", rows)]
+                x = layers.flow(stream, "x", rows)
+                h, hidden = x.operand, []
                 for name in self._names:
-                    y = layers.project(stream, name, hidden[-1].operand, wide=True)
-                    self._relu.forward(stream, y, self.parameters[f"{name}.bias"], *y.shape)
-                    hidden.append(layers.flow(stream, name, y))
+                    h = layers.linear_relu(stream, name, h)
+                    hidden.append(h)
             with stage("head"):
-                logits = layers.linear(stream, "o", hidden[-1].operand)
-        return MlpTrace(tuple(hidden), logits)
+                logits = layers.linear(stream, "o", h)
+        return MlpTrace(x, tuple(hidden), logits)
 
     def loss(self, stream: int, trace: MlpTrace, targets: Slice) -> Slice:
         """Mean cross-entropy in nats, [1], of targets, int32 [B, 1]; backward cannot follow."""
@@ -132,33 +133,17 @@ class Mlp(Model):
         layers, hidden = self._layers, trace.hidden
         with stage("backward"):
             with stage("head"):
-                layers.bias_gradient(stream, "o", trace.logits)
-                last = hidden[-1].operand
-                dy = layers.project_backward(stream, "o", trace.logits, last, wide=True)
+                dh = layers.linear_backward(stream, "o", trace.logits, hidden[-1])
                 layers.drop(trace.logits)
             with stage("hidden"):
-                for place in range(len(self._names) - 1, -1, -1):
-                    dy = self._layer_backward(stream, place, dy, hidden)
-            layers.drop(dy, *hidden[0].copies)
-
-    def _layer_backward(
-        self, stream: int, place: int, dy: Slice, hidden: tuple[Flow, ...]
-    ) -> Slice:
-        """The gradient of a layer's input from that of its output, which is given back.
-
-        The first layer's input is data, which needs none: dy itself is returned.
-        """
-        layers, name, y = self._layers, self._names[place], hidden[place + 1]
-        self._relu.backward(stream, dy, self.gradients[f"{name}.bias"], y.exact, *dy.shape)
-        layers.drop(*y.pieces)
-        flow, x = layers.flow(stream, f"{name}.dy", dy), hidden[place].operand
-        if place:
-            dx = layers.project_backward(stream, name, flow.operand, x, wide=True)
-            layers.drop(*flow.pieces)
-            return dx
-        layers.weight_gradient(stream, name, flow.operand, x)
-        layers.drop(*flow.copies)
-        return dy
+                for place in range(len(hidden) - 1, 0, -1):
+                    read = dh, hidden[place - 1], hidden[place]
+                    dx = layers.linear_relu_backward(stream, self._names[place], *read)
+                    layers.drop(dh, hidden[place])
+                    dh = dx
+                read = dh, trace.x.operand, hidden[0]
+                layers.linear_relu_gradients(stream, self._names[0], *read)
+                layers.drop(dh, hidden[0], *trace.x.copies)
 
 
 def parameter_specs(config: MlpConfig) -> list[TensorSpec]:

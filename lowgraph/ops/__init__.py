@@ -34,6 +34,7 @@ from lowgraph.ops.gelu import BiasGelu
 from lowgraph.ops.gemm_mma import FusedLinear
 from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
+from lowgraph.ops.linear_tf32 import LinearTf32
 from lowgraph.ops.loss_ring import LossRing
 from lowgraph.ops.random_state import RandomState
 from lowgraph.ops.readout import Readout
@@ -69,6 +70,7 @@ __all__ = [
     "GatedUpdate",
     "GradientNorm",
     "LayerNorm",
+    "LinearTf32",
     "LossRing",
     "RandomState",
     "Readout",

@@ -56,6 +56,8 @@ class LayerCase:
             if tensor is None:
                 continue
             values = chance.standard_normal(tensor.shape).astype(np.float32)
+            if tensor.role == "y" and layer.form is Form.BACKWARD_RELU:
+                values = np.maximum(values, 0)
             if tensor.role == "hidden" and layer.form is Form.BACKWARD_GELU:
                 values *= 3  # into both of gelu's tails
             narrow = tensor.dtype == BFLOAT16
@@ -68,8 +70,10 @@ class LayerCase:
     @property
     def outputs(self) -> list[str]:
         given = {
-            Form.BIAS: ["y"], Form.GELU: ["active", "hidden"], Form.RESIDUAL: ["out"],
+            Form.BIAS: ["y"], Form.RELU: ["y"], Form.GELU: ["active", "hidden"],
+            Form.RESIDUAL: ["out"],
             Form.BACKWARD: ["dx", "dweight", "dbias"],
+            Form.BACKWARD_RELU: ["dx", "dweight", "dbias"],
             Form.BACKWARD_GELU: ["dhidden", "dweight", "dbias"],
         }  # fmt: skip
         return [role for role in given[self.layer.form] if role in self.pieces]
@@ -83,8 +87,9 @@ class LayerCase:
     def run(self, blas: Blas, stream: int) -> None:
         """The call, by its method of Blas."""
         methods = {
-            Form.BIAS: blas.linear, Form.GELU: blas.linear_gelu,
+            Form.BIAS: blas.linear, Form.RELU: blas.linear_relu, Form.GELU: blas.linear_gelu,
             Form.RESIDUAL: blas.linear_residual, Form.BACKWARD: blas.linear_backward,
+            Form.BACKWARD_RELU: blas.linear_relu_backward,
             Form.BACKWARD_GELU: blas.linear_gelu_backward,
         }  # fmt: skip
         tensors = [None if t is None else self.pieces[t.role] for t in self.layer.tensors()]
@@ -128,6 +133,8 @@ class LayerCase:
         slack = slack + 2 * _SUM * (np.abs(product) + bias)
         if self.layer.form is Form.BIAS:
             return {"y": (sum_, slack)}
+        if self.layer.form is Form.RELU:
+            return {"y": (np.maximum(sum_, 0), slack)}
         if self.layer.form is Form.RESIDUAL:
             residual = self.values["residual"]
             return {"out": (residual + sum_, slack + 2 * _SUM * np.abs(residual))}
@@ -137,6 +144,8 @@ class LayerCase:
     def _gradients(self) -> dict[str, tuple[Array, Array]]:
         gelu = self.layer.form is Form.BACKWARD_GELU
         dy, x = self.values["dy"], self.values["active" if gelu else "x"]
+        if self.layer.form is Form.BACKWARD_RELU:
+            dy = np.where(self.values["y"] > 0, dy, 0)
         found = {
             "dweight": self._product(dy.T, x),
             "dbias": (dy.sum(axis=0), len(dy) * _SUM * np.abs(dy).sum(axis=0)),

@@ -18,11 +18,12 @@ from tests.blas.layers import LayerCase, blas_with
 
 pytestmark = pytest.mark.both
 
-BF16 = Precision.BF16
+BF16, TF32 = Precision.BF16, Precision.TF32
 FORMS = list(Form)
+RELU = Form.RELU, Form.BACKWARD_RELU
 # rows, inputs, outputs. Of whole 16 bytes: one row, and below and past a tile of gemm_mma.cu.
 WHOLE = [(1, 8, 16), (33, 40, 72), (257, 64, 24)]
-ODD = [(1, 1, 1), (31, 33, 5), (65, 7, 130)]
+ODD = [(1, 1, 1), (31, 33, 5), (65, 7, 130), (31, 36, 5)]
 
 
 def ways(
@@ -31,10 +32,13 @@ def ways(
     """The routes that the device has for a layer."""
     found = [[Route.SEPARATE]]
     whole = size[1] % 8 == size[2] % 8 == 0
-    if precision is BF16 and whole:
+    relu, gelu = form in RELU, form in (Form.GELU, Form.BACKWARD_GELU)
+    if precision is BF16 and whole and not relu:
+        found.append([Route.OWN])
+    if precision is TF32 and size[1] % 4 == 0 and not gelu and form is not Form.RESIDUAL:
         found.append([Route.OWN])
     sloped = form is Form.BACKWARD_GELU and precision is not BF16
-    if bench.blas.backend == "cublas" and whole and not sloped:
+    if bench.blas.backend == "cublas" and whole and not sloped and not relu:
         found += [[Route.LIBRARY], [Route.LIBRARY, Route.SEPARATE], [Route.SEPARATE, Route.LIBRARY]]
     return found
 
@@ -58,14 +62,18 @@ def test_a_layer_is_what_its_formula_says(
                 check(case, routes)
 
 
-@pytest.mark.parametrize("form", [Form.BACKWARD, Form.BACKWARD_GELU], ids=lambda form: form.value)
-def test_a_layer_without_a_bias_has_no_gradient_of_it(bench: Bench, form: Form) -> None:
-    for routes in ways(bench, BF16, WHOLE[1]):
-        case = LayerCase(bench, Layer(form, *WHOLE[1], BF16, biased=False))
-        with blas_with(bench, *routes) as blas:
-            case.run(blas, bench.rig.stream)
-            check(case, routes)
-            assert list(blas.algorithms()) == [case.layer]
+@pytest.mark.parametrize("precision", [BF16, TF32], ids=str)
+@pytest.mark.parametrize("form", [form for form in Form if form.is_backward], ids=str)
+def test_a_gradient_that_nobody_wants_is_not_computed(
+    bench: Bench, form: Form, precision: Precision
+) -> None:
+    for wanted in ({"biased": False}, {"input_gradient": False}):
+        for routes in ways(bench, precision, WHOLE[1], form):
+            case = LayerCase(bench, Layer(form, *WHOLE[1], precision, **wanted))
+            with blas_with(bench, *routes) as blas:
+                case.run(blas, bench.rig.stream)
+                check(case, routes)
+                assert list(blas.algorithms()) == [case.layer]
 
 
 @pytest.mark.parametrize("precision", Precision, ids=str)
@@ -149,14 +157,33 @@ def test_layers_that_cannot_be_are_refused_by_prepare(bench: Bench) -> None:
         bench.blas.prepare([Layer(Form.BIAS, 0, 8, 8)])
     with pytest.raises(ConfigError, match="for a product alone call gemm"):
         bench.blas.prepare([Layer(Form.GELU, 8, 8, 8, biased=False)])
+    with pytest.raises(ConfigError, match="'relu' computes no gradient: leave input_gradient out"):
+        bench.blas.prepare([Layer(Form.RELU, 8, 8, 8, input_gradient=False)])
 
 
 def test_a_route_that_does_not_take_a_layer_says_so(bench: Bench) -> None:
     with (
         blas_with(bench, Route.OWN) as blas,
-        pytest.raises(ConfigError, match="route OWN is for bfloat16, not for fp32"),
+        pytest.raises(ConfigError, match="OWN has no form 'bias' in fp32: take SEPARATE"),
     ):
         blas.prepare([Layer(Form.BIAS, 8, 8, 8)])
+    for form, precision in ((Form.RELU, BF16), (Form.GELU, TF32)):
+        with (
+            blas_with(bench, Route.OWN) as blas,
+            pytest.raises(ConfigError, match=f"no form '{form.value}' in {precision}: take"),
+        ):
+            blas.prepare([Layer(form, 8, 8, 8, precision)])
+    for form in RELU:
+        with (
+            blas_with(bench, Route.LIBRARY) as blas,
+            pytest.raises(ConfigError, match=f"LIBRARY has no form '{form.value}': take SEPARATE"),
+        ):
+            blas.prepare([Layer(form, 8, 8, 8, BF16)])
+    with (
+        blas_with(bench, Route.OWN) as blas,
+        pytest.raises(ConfigError, match=r"inputs must be a multiple of 4 .* pad them"),
+    ):
+        blas.prepare([Layer(Form.RELU, 8, 6, 8, TF32)])
     with (
         blas_with(bench, Route.OWN, Route.SEPARATE) as blas,
         pytest.raises(ConfigError, match="OWN computes both gradients at once, or none"),
@@ -174,13 +201,29 @@ def test_a_route_that_does_not_take_a_layer_says_so(bench: Bench) -> None:
 
 
 def test_the_table_depends_on_sizes_alone() -> None:
-    def routes(backend: str, *size: int, precision: Precision = BF16) -> set[Route]:
-        return {way for form in FORMS for way in choose(Layer(form, *size, precision), backend)}
+    def routes(backend: str, *size: int, precision: Precision = BF16) -> dict[Form, Route]:
+        chosen = {form: choose(Layer(form, *size, precision), backend) for form in FORMS}
+        assert all(first is weight for first, weight in chosen.values())
+        return {form: ways.first for form, ways in chosen.items()}
 
-    assert routes("cublas", 2048, 128, 128) == {Route.OWN}
-    assert routes("cublas", 2048, 128, 512) == {Route.OWN, Route.LIBRARY}
-    assert routes("cublas", 4096, 256, 1024) == {Route.LIBRARY}
-    assert routes("cublas", 2048, 128, 508) == {Route.SEPARATE}, "rows of no whole 16 bytes"
-    assert routes("kernel", 2048, 128, 512) == {Route.SEPARATE}
-    for precision in (Precision.FP32, Precision.TF32):
-        assert routes("cublas", 4096, 256, 1024, precision=precision) == {Route.SEPARATE}
+    def own_in_tf32(*size: int) -> list[Form]:
+        chosen = routes("cublas", *size, precision=TF32)
+        assert set(chosen.values()) <= {Route.OWN, Route.SEPARATE}
+        return [form for form, way in chosen.items() if way is Route.OWN]
+
+    narrow = routes("cublas", 2048, 128, 128)
+    assert {narrow.pop(form) for form in RELU} == {Route.SEPARATE}
+    assert set(narrow.values()) == {Route.OWN}
+    assert set(routes("cublas", 2048, 128, 512).values()) == set(Route)
+    assert Route.OWN not in routes("cublas", 4096, 256, 1024).values()
+    for sizes in (("cublas", 2048, 128, 508), ("kernel", 2048, 128, 512)):
+        assert set(routes(*sizes).values()) == {Route.SEPARATE}, "rows of no 16 bytes, the host"
+    small = [Form.BIAS, Form.RELU, Form.BACKWARD, Form.BACKWARD_RELU]
+    for size in ((128, 256, 256), (128, 256, 10), (512, 128, 256), (1, 4, 1)):
+        assert own_in_tf32(*size) == small
+    for size in ((128, 258, 256), (257, 256, 256), (513, 4, 4), (4, 516, 4), (4, 4, 516)):
+        assert own_in_tf32(*size) == [], "no quads, many tiles, a long sum"
+    assert set(routes("kernel", 128, 256, 256, precision=TF32).values()) == {Route.SEPARATE}
+    for size in ((128, 256, 256), (4096, 256, 1024)):
+        wide = routes("cublas", *size, precision=Precision.FP32)
+        assert set(wide.values()) == {Route.SEPARATE}

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lowgraph import ops
 from lowgraph.blas import Blas
+from lowgraph.blas.routes import Chooser, choose
 from lowgraph.driver import stream as driver_stream
 from lowgraph.memory import PersistentPool, Slice, download, upload
 from lowgraph.models import CharLM
@@ -34,10 +35,11 @@ class Bench:
         weights: Weights,
         model_class: Any = CharLM,
         precision: Precision = Precision.FP32,
+        routes: Chooser = choose,
     ) -> None:
         self.rig = rig
         self.pool = PersistentPool(rig.device)
-        self.blas = Blas(rig.device, rig.library, rig.stream, self.pool)
+        self.blas = Blas(rig.device, rig.library, rig.stream, self.pool, routes=routes)
         self.model = model_class(
             config,
             library=rig.library,

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lowgraph import ops
+from lowgraph.blas import Form, Layer, Route, Routes
+from lowgraph.blas.routes import Chooser, choose
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
 from lowgraph.models import mlp
@@ -61,8 +62,13 @@ class Rival(torch.nn.Module):  # type: ignore[misc]
 def make(rig: Rig) -> Iterator[Make]:
     made: list[Bench] = []
 
-    def build(config: MlpConfig, seed: int, precision: Precision = Precision.FP32) -> Bench:
-        made.append(Bench(rig, config, weights_of(config, seed), Mlp, precision))
+    def build(
+        config: MlpConfig,
+        seed: int,
+        precision: Precision = Precision.FP32,
+        routes: Chooser = choose,
+    ) -> Bench:
+        made.append(Bench(rig, config, weights_of(config, seed), Mlp, precision, routes))
         return made[-1]
 
     yield build
@@ -110,32 +116,58 @@ def test_loss_and_gradients(make: Make, case: str, seed: int) -> None:
     assert nearest.excess <= 1, f"worst tensor {nearest}"
 
 
-def _no_mask(relu: ops.BiasRelu, stream: int, dy: Slice, dbias: Slice, y: Slice, *n: int) -> None:
-    """Backward as if every unit were on."""
-    ops.Fill(relu._library).forward(stream, y, 1.0, y.elements)
-    ops.BiasRelu.backward(relu, stream, dy, dbias, y, *n)
+def _no_mask(layers: TokenLayers, stream: int, name: str, dy: Slice, x: Slice, y: Slice) -> Slice:
+    """`linear_relu_backward` as if every unit were on."""
+    return layers.linear_backward(stream, name, dy, x)
 
 
 def _no_bias(layers: TokenLayers, stream: int, name: str, x: Slice) -> Slice:
     return layers.project(stream, name, x)
 
 
+@pytest.mark.parametrize(
+    ("method", "crippled"), [("linear_relu_backward", _no_mask), ("linear", _no_bias)]
+)
 def test_a_model_without_its_masks_or_bias_exceeds_the_limit(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch, method: str, crippled: Callable[..., Any]
 ) -> None:
     """The rule can fail: each of these slips is far outside it."""
     config, batch = CASES["odd"]
     data = batch_of(config, batch, seed=2)
     bench = make(config, 1)
-    layers, relu = bench.model._layers, bench.model._relu
+    layers = bench.model._layers
     with monkeypatch.context() as patch:
-        patch.setattr(relu, "_library", bench.rig.library, raising=False)
-        patch.setattr(relu, "backward", lambda *given: _no_mask(relu, *given))
-        assert judge(config, 1, data, bench.gradients(*data)[1])[1].excess > 100
-    with monkeypatch.context() as patch:
-        patch.setattr(layers, "linear", lambda *given: _no_bias(layers, *given))
+        patch.setattr(layers, method, lambda *given: crippled(layers, *given))
         assert judge(config, 1, data, bench.gradients(*data)[1])[1].excess > 100
     assert judge(config, 1, data, bench.gradients(*data)[1])[1].excess <= 1
+
+
+def _as_on_a_gpu(layer: Layer, backend: str) -> Routes:
+    return choose(layer, "cublas")
+
+
+def test_tf32_by_the_routes_of_a_gpu(make: Make) -> None:
+    """The layers of kernels_cu/linear_tf32.cu: as near to float64 as products with TF32 are."""
+    config, batch = MlpConfig(36, 68, 3, 10), 33
+    data, weights = batch_of(config, batch, 5), weights_of(config, 1)
+    double = oracle(config, weights, data, torch.float64)
+    bench = make(config, 1, Precision.TF32, _as_on_a_gpu)
+    loss, own = bench.gradients(*data)
+    forms = {layer.form for layer in bench.blas.algorithms()}
+    assert forms == {Form.RELU, Form.BIAS, Form.BACKWARD, Form.BACKWARD_RELU}
+    assert set(bench.blas.algorithms().values()) == {"own"}
+    separate = make(
+        config, 1, Precision.TF32, lambda layer, backend: Routes(Route.SEPARATE, Route.SEPARATE)
+    ).gradients(*data)[1]
+    assert loss == pytest.approx(double.loss, rel=1e-3)  # 4 layers of 2^-11 an operand
+    for name, wanted in double.by_name.items():
+        size = np.linalg.norm(wanted)
+        errors = [np.linalg.norm(found[name] - wanted) / size for found in (own, separate)]
+        # Both read the same rounded weights; a unit near zero may switch sides in one of them.
+        assert errors[0] < max(2 * errors[1], 2e-3), f"{name}: {errors}"
+    again = bench.gradients(*data)
+    assert again[0] == loss
+    assert all((again[1][name] == value).all() for name, value in own.items())
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

@@ -242,7 +242,13 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     x, y, weight = narrow(300, C), narrow(300, 16), narrow(16, C)
     wide, bias, dweight, room = f(300, 16), f(16), f(16, C), f(*long.workspace_shape())
     sums, narrow_bias = (dweight, bias, room), narrow(16)
+    exact = ops.LinearTf32(lib, ROWS, C, 16)
+    fx, fy, fw, grads = f(ROWS, C), f(ROWS, 16), f(16, C), (f(ROWS, C), dweight, bias)
     return {
+        "lineartf32 forward": (lambda: exact.forward(s, fy, fx, fw, bias), 1),
+        "lineartf32 forward relu": (lambda: exact.forward_relu(s, fy, fx, fw, bias), 1),
+        "lineartf32 backward": (lambda: exact.backward(s, *grads, fy, fx, fw), 1),
+        "lineartf32 backward relu": (lambda: exact.backward_relu(s, *grads, wide, fx, fw, fy), 1),
         "flashattention forward": (
             lambda: attention.forward(s, out, lse, packed, 1, HEADS, length),
             1,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lowgraph.ops import BiasRelu
+from lowgraph.precision import Precision, bfloat16_bits, bfloat16_values
 from tests.ops.compare import (
     ROUNDOFF,
     Array,
@@ -49,6 +50,29 @@ def test_backward(rig: Rig, rows: int, channels: int, seed: int) -> None:
     assert_close(dbias, want.astype(np.float64).sum(axis=0), 33 * ROUNDOFF)
     for first, again in zip((dx, dbias), backward(rig, dy, y), strict=True):
         assert_same_bits(first, again)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("rows", "channels"), SIZES)
+@pytest.mark.parametrize("bias_kind", [Precision.FP32, Precision.BF16], ids=str)
+def test_bfloat16_is_rounded_once(
+    rig: Rig, rows: int, channels: int, seed: int, bias_kind: Precision
+) -> None:
+    x, bias = (bfloat16_bits(normal(seed, *shape)) for shape in ((rows, channels), (channels,)))
+    exact_x, exact_bias = bfloat16_values(x), bfloat16_values(bias)
+    given = bias if bias_kind is Precision.BF16 else exact_bias
+    y, relu = in_place(rig, x), BiasRelu(rig.library, Precision.BF16, bias_kind)
+    relu.forward(rig.stream, y, rig.put(given), rows, channels)
+    want = bfloat16_bits(np.maximum(exact_x + exact_bias, np.float32(0)))
+    np.testing.assert_array_equal(y.get(), want)
+
+    dy = bfloat16_bits(normal(seed + 3, rows, channels))
+    dx, dbias = in_place(rig, dy), output(rig, channels)
+    relu.backward(rig.stream, dx, dbias, rig.put(want), rows, channels)
+    kept = np.where(bfloat16_values(want) > 0, dy, np.uint16(0))
+    np.testing.assert_array_equal(dx.get(), kept)
+    exact = bfloat16_values(kept).astype(np.float64)
+    assert_close(dbias.get(), exact.sum(axis=0), 33 * ROUNDOFF)  # as in float32 above
 
 
 def test_a_nan_is_not_hidden(rig: Rig) -> None:
