@@ -90,8 +90,9 @@ class LinearCalls:
     ) -> None:
         """dx = dy weight, dweight = dy^T x, and dbias, the sums of dy's columns, unless None.
 
-        side: a stream for dweight and dbias, where another launch computes them than dx; what they
-        read comes before its next work, and the caller joins it.
+        side: a stream for dweight and dbias, which another launch then computes than dx; what they
+        read comes before its next work, and the caller joins it. The bits are the same. None, or
+        `stream` itself: no other.
         """
         tensors = dx, dweight, dbias, dy, x, weight
         self._linear(Form.BACKWARD, stream, precision, (x, weight), *tensors, side=side)

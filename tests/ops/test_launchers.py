@@ -273,6 +273,10 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             2,
         ),
         "fusedlinear backward, long": (lambda: long.backward(s, x, *sums, y, x, weight), 2),
+        "fusedlinear backward, dx": (
+            lambda: long.backward(s, x, None, None, room, y, x, weight),
+            1,
+        ),
     }
 
 
