@@ -9,21 +9,29 @@
 
 #include "common/quad.cuh"     // quads
 #include "common/sigmoid.cuh"  // sigmoid_quad
+#include "common/unroll.cuh"   // UNROLL
 
-#define THREADS 64
+#define THREADS 512
+#define GROUPS 16
+#define MOST_BLOCKS 64
 
 __device__ __forceinline__ float element_loss(float x, float target)
 {
     return fmaxf(x, 0.0f) - x * target + log1pf(expf(-fabsf(x)));
 }
 
-// Adds up the block's 64 sums in thread order; the result is thread 0's.
+// Adds up the block's sums, every sixteenth and then the sixteen; the result is thread 0's.
 __device__ __forceinline__ double block_total(double sum, double* sums)
 {
     sums[threadIdx.x] = sum;
     __syncthreads();
+    if (threadIdx.x < GROUPS) {
+        UNROLL for (int t = GROUPS; t < THREADS; t += GROUPS) sum += sums[threadIdx.x + t];
+        sums[threadIdx.x] = sum;
+    }
+    __syncthreads();
     if (threadIdx.x > 0) return 0.0;
-    for (int t = 1; t < THREADS; t++) sum += sums[t];
+    UNROLL for (int t = 1; t < GROUPS; t++) sum += sums[t];
     return sum;
 }
 
@@ -34,12 +42,13 @@ __device__ __forceinline__ float4 gradient_quad(float4 x, float4 target, float s
     return multiply_quad(p, same_quad(scale));
 }
 
-// Overwrites partial[block] with the sum of the losses of the block's elements, and dlogits, unless
-// it is null, with their gradients. dlogits may be logits.
-// Launch: block 64, grid `blocks`; each thread walks quads over the whole grid. Sums in double:
-// rounded once.
-extern "C" __global__ void __launch_bounds__(64) bce_partial(
-    float* __restrict__ partial, float* dlogits, const float* logits,
+// Overwrites partial[block] with the sum of the losses of the block's elements, or, where there is
+// one block, loss[0] with their mean; and dlogits, unless it is null, with their gradients. dlogits
+// may be logits.
+// Launch: block 512, grid `blocks`, up to 64; each thread walks quads over the whole grid. Sums in
+// double: rounded once.
+extern "C" __global__ void __launch_bounds__(512) bce_partial(
+    float* __restrict__ loss, float* __restrict__ partial, float* dlogits, const float* logits,
     const float* __restrict__ targets, long long count, float scale)
 {
     __shared__ double sums[THREADS];
@@ -56,7 +65,12 @@ extern "C" __global__ void __launch_bounds__(64) bce_partial(
         if (dlogits) store_quad(dlogits + i, gradient_quad(x, target, scale), valid);
     }
     sum = block_total(sum, sums);
-    if (threadIdx.x == 0) partial[blockIdx.x] = (float)sum;
+    if (threadIdx.x > 0) return;
+    if (gridDim.x > 1) {
+        partial[blockIdx.x] = (float)sum;
+    } else {
+        loss[0] = (float)(sum / count);
+    }
 }
 
 // Overwrites loss[0] with the sum of partial over count.
@@ -64,9 +78,11 @@ extern "C" __global__ void __launch_bounds__(64) bce_partial(
 extern "C" __global__ void __launch_bounds__(64) bce_final(
     float* __restrict__ loss, const float* __restrict__ partial, int blocks, long long count)
 {
-    __shared__ double sums[THREADS];
+    __shared__ float sums[MOST_BLOCKS];
+    sums[threadIdx.x] = (int)threadIdx.x < blocks ? partial[threadIdx.x] : 0.0f;
+    __syncthreads();
+    if (threadIdx.x > 0) return;
     double sum = 0.0;
-    for (int i = threadIdx.x; i < blocks; i += THREADS) sum += partial[i];
-    sum = block_total(sum, sums);
-    if (threadIdx.x == 0) loss[0] = (float)(sum / count);
+    UNROLL for (int t = 0; t < MOST_BLOCKS; t++) sum += sums[t];
+    loss[0] = (float)(sum / count);
 }

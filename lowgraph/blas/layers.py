@@ -21,9 +21,14 @@ _WEIGHT = {Route.LIBRARY: route_library.weight, Route.SEPARATE: route_separate.w
 
 
 class LayerPlan(NamedTuple):
-    """What a call runs, in order; `made` frees what it holds."""
+    """What a call runs; `made` frees what it holds.
+
+    steps: on one stream, in order. apart: backward, on two streams: dx, and what else there is,
+    unless it is one launch.
+    """
 
     steps: tuple[Step, ...]
+    apart: tuple[Step, ...]
     text: str
     made: ExitStack
 
@@ -47,21 +52,23 @@ class Layers:
         first, weight = self._choose(layer, self._name)
         with ExitStack() as made:
             maker = Maker(self._backend, self._library, layer, workspace_bytes, made)
+            steps: tuple[Step, ...]
+            apart: tuple[Step, ...]
             text = first.value
             if not layer.form.is_backward:
                 make = route_own.whole if first is Route.OWN else _FIRST[first]
-                steps = [make(maker)]
+                steps = apart = (make(maker),)
             elif first is weight is Route.OWN:
-                steps = [route_own.whole(maker)]
+                steps, apart = (route_own.whole(maker),), route_own.apart(maker)
             elif Route.OWN in (first, weight):
                 raise ConfigError("routes: OWN computes both gradients at once, or none")
             elif layer.input_gradient or layer.form is Form.BACKWARD_RELU:
-                steps = [_FIRST[first](maker), _WEIGHT[weight](maker)]
+                steps = apart = _FIRST[first](maker), _WEIGHT[weight](maker)
                 text = f"dx {first.value}, dweight {weight.value}"
             else:
-                steps = [_WEIGHT[weight](maker)]
+                steps = apart = (_WEIGHT[weight](maker),)
                 text = f"dweight {weight.value}"
-            return LayerPlan(tuple(steps), "; ".join([text, *maker.texts]), made.pop_all())
+            return LayerPlan(steps, apart, "; ".join([text, *maker.texts]), made.pop_all())
 
     def run(
         self,
@@ -71,14 +78,18 @@ class Layers:
         *tensors: Any,
         side: tuple[int, Slice] | None = None,
     ) -> None:
-        """Enqueue a call on `stream`; of two steps the second on the side stream, if there is one.
+        """Enqueue a call on `stream`; with a side stream the gradients of the parameters there.
 
-        side: stream and workspace.
+        side: stream and workspace, of a backward call.
         """
-        *first, last = plan.steps
-        for step in first:
-            step(stream, workspace, tensors)
-        last(*(side if side is not None and first else (stream, workspace)), tensors)
+        if side is None:
+            for step in plan.steps:
+                step(stream, workspace, tensors)
+            return
+        first, *rest = plan.apart
+        first(stream, workspace, tensors)
+        for step in rest:
+            step(*side, tensors)
 
     def describe(self, plan: LayerPlan) -> str:
         """Its routes, and how its products are run."""

@@ -103,8 +103,8 @@ class LinearCalls:
         """dx = dy weight, dweight = dy^T x, and dbias, the sums of dy's columns.
 
         dx, dbias: None if nobody wants them. side: a stream for dweight and dbias, where another
-        launch computes them than dx; what they read comes before its next work, and the caller
-        joins it.
+        launch can compute them than dx; what they read comes before its next work, and the caller
+        joins it. The bits are the same. None, or `stream` itself: no other.
         """
         tensors = dx, dweight, dbias, dy, x, weight
         self._linear(Form.BACKWARD, stream, precision, (x, weight), *tensors, side=side)

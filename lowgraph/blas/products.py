@@ -183,7 +183,7 @@ class Blas(LinearCalls):
         if recorder is not None:
             recorder.sized("product", key.as_call(), key)
         plan = self._plans.get(key)
-        streams = (stream,) if side is None else (stream, side)
+        streams = (stream,) if side in (None, stream) else (stream, side)
         if plan is not None and None not in map(self.workspaces.get, streams):
             self._run(key, plan, streams, tensors)
         else:

@@ -15,7 +15,7 @@ from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
 from lowgraph.precision import Precision
 
-__all__ = ["whole"]
+__all__ = ["apart", "whole"]
 
 _FORMS = {
     Precision.BF16: (Form.BIAS, Form.GELU, Form.RESIDUAL, Form.BACKWARD, Form.BACKWARD_GELU),
@@ -46,17 +46,46 @@ def _tf32(maker: Maker) -> Step:
 
 def _bf16(maker: Maker) -> Step:
     layer = maker.layer
-    fused = ops.FusedLinear(maker.library, *layer[1:4])
     if layer.form.is_backward:
-        maker.need(fused.workspace_shape())
-        gelu = layer.form is Form.BACKWARD_GELU
-        return _with_workspace(fused.backward_gelu if gelu else fused.backward)
+        return _with_workspace(_backward(maker))
+    fused = _fused(maker)
     calls: dict[Form, Callable[..., None]] = {
         Form.BIAS: fused.forward_bias,
         Form.GELU: fused.forward_gelu,
         Form.RESIDUAL: fused.forward_residual,
     }
     return _plain(calls[layer.form])
+
+
+def apart(maker: Maker) -> tuple[Step, ...]:
+    """A backward call as steps that do not wait for each other, of the same bits.
+
+    In TF32 it is one launch of few blocks, which nothing is gained by parting.
+    """
+    if maker.layer.precision is Precision.TF32:
+        return (whole(maker),)
+    call = _backward(maker)
+
+    def first(stream: int, workspace: Slice, tensors: tuple[Any, ...]) -> None:
+        dx, _, _, *read = tensors
+        call(stream, dx, None, None, workspace.address, *read)
+
+    def weight(stream: int, workspace: Slice, tensors: tuple[Any, ...]) -> None:
+        _, dweight, dbias, *read = tensors
+        call(stream, None, dweight, dbias, workspace.address, *read)
+
+    return first, weight
+
+
+def _fused(maker: Maker) -> ops.FusedLinear:
+    return ops.FusedLinear(maker.library, *maker.layer[1:4])
+
+
+def _backward(maker: Maker) -> Callable[..., None]:
+    fused = _fused(maker)
+    maker.need(fused.workspace_shape())
+    gelu = maker.layer.form is Form.BACKWARD_GELU
+    return fused.backward_gelu if gelu else fused.backward
 
 
 def _plain(call: Callable[..., None]) -> Step:

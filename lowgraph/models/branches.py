@@ -4,8 +4,10 @@ That is the gradients of weights: a chain of gradients of activations leads thro
 these hang on it. Where a layer's products are too small to fill the GPU, two at a time take little
 longer than one.
 
-What a branch reads is given back to the pool only after the join: a later launch of the main stream
-could else be handed memory that a branch still reads. So the trace of a pass lives until its end.
+What a branch reads is given back to the pool only after the join, or after a mark behind it: a
+later launch of the main stream could else be handed memory that a branch still reads. So the trace
+of a pass without marks lives until its end. What changes in place, as the gradient of a stream does
+in float32, changes behind a mark, too.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from collections.abc import Callable
 from lowgraph.blas import Blas
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
-from lowgraph.precision import Precision
 
 __all__ = ["Branches", "branch_count"]
 
@@ -26,18 +27,15 @@ Drop = Callable[..., None]
 """What gives slices back."""
 
 
-def branch_count(wanted: int | None, width: int, precision: Precision) -> int:
+def branch_count(wanted: int | None, width: int) -> int:
     """Side streams of a model's backward pass; wanted: None for what suits its width.
 
-    Raises ConfigError for a negative number, and for branches in another precision than BF16: there
-    the gradient of the stream is itself what products read, and it changes in place.
+    Raises ConfigError for a negative number.
     """
     if wanted is None:
-        return 1 if precision is Precision.BF16 and width <= _WIDEST else 0
-    if wanted < 0 or (wanted and precision is not Precision.BF16):
-        raise ConfigError(
-            f"branches={wanted}: must be 0, or with precision bf16 the number of side streams"
-        )
+        return 1 if width <= _WIDEST else 0
+    if wanted < 0:
+        raise ConfigError(f"branches={wanted}: must be 0 or the number of side streams")
     return wanted
 
 
@@ -51,7 +49,7 @@ class Branches:
         self._count = count
         self._drop = drop
         self._forks = 0
-        self._held: list[Slice] = []
+        self._held: list[tuple[int, Slice]] = []  # with the number of forks that may read it
 
     def fork(self) -> int:
         """The stream for the next piece of side work, which comes behind all that was issued."""
@@ -60,21 +58,28 @@ class Branches:
         self._forks += 1
         return self._sides.fork(self._stream, self._last)
 
-    def mark(self) -> None:
-        """Note the work forked last, for `wait_for_mark`; there is one mark a pass."""
+    def mark(self) -> int:
+        """Note the work forked last, which has been issued, for `wait_for`."""
         if self._count:
-            self._marked = self._last
-            self._sides.mark(self._marked)
+            self._sides.mark(self._last)
+        return self._forks
 
-    def wait_for_mark(self) -> None:
-        """Let the main stream's next work come behind what was marked."""
-        if self._count:
-            self._sides.wait_for_mark(self._stream, self._marked)
+    def wait_for(self, mark: int) -> None:
+        """Let the main stream's next work come behind what was marked.
+
+        With one side stream all before it is done then, too, and what that read is given back.
+        """
+        if not self._count:
+            return
+        self._sides.wait_for_mark(self._stream, (mark - 1) % self._count)
+        if self._count == 1:
+            self._drop(*(piece for forks, piece in self._held if forks <= mark))
+            self._held = [held for held in self._held if held[0] > mark]
 
     def drop(self, *pieces: Slice) -> None:
-        """Give back what side work reads, when that is done."""
+        """Give back what side work forked so far reads, when that is done."""
         if self._count:
-            self._held += pieces
+            self._held += [(self._forks, piece) for piece in pieces]
         else:
             self._drop(*pieces)
 
@@ -82,7 +87,7 @@ class Branches:
         """Let the main stream come behind all side work, and give back what was held."""
         for index in range(min(self._count, self._forks)):
             self._sides.join(self._stream, index)
-        self._drop(*self._held)
+        self._drop(*(piece for _, piece in self._held))
         self._held.clear()
 
     @property

@@ -79,7 +79,7 @@ class CharLM(Model):
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
-        self.branches = branch_count(branches, config.width, precision)
+        self.branches = branch_count(branches, config.width)
         self._blas = blas
         blas.sides.make(self.branches)
         self._blocks = tuple(f"b.{layer}" for layer in range(config.layers))
@@ -121,7 +121,7 @@ class CharLM(Model):
         with stage("backward"):
             with stage("embedding"):
                 order = layers.token_order(branches.fork(), trace.tokens)
-                branches.mark()
+                sorted_ = branches.mark()
             with stage("head"):
                 read = trace.logits, trace.norm.y
                 dnormed = layers.linear_backward(stream, "hd", *read, branches.fork())
@@ -134,7 +134,7 @@ class CharLM(Model):
                 dx = self._attention_backward(stream, name, sums, dx, block, branches)
             with stage("embedding"):
                 layers.norm_gradients(branches.fork(), sums, rows)
-                branches.wait_for_mark()
+                branches.wait_for(sorted_)
                 layers.embed_backward(stream, dx.exact, order, trace.tokens)
             layers.drop(order)
             branches.drop(*dx.pieces, sums)
@@ -164,13 +164,14 @@ class CharLM(Model):
             dhidden = layers.linear_gelu_backward(
                 stream, f"{name}.f2", dy, active, saved.hidden, branches.fork()
             )
+            read = self._reading(dx, branches)
             layers.drop(saved.hidden)
             branches.drop(active)
             dnormed = layers.linear_backward(
                 stream, f"{name}.f1", dhidden, norm2.y, branches.fork()
             )
             branches.drop(dhidden, norm2.y)
-            return self._join(stream, f"{name}.l2", sums, dnormed, norm2, dx, branches)
+            return self._join(stream, f"{name}.l2", sums, dnormed, norm2, dx, branches, read)
 
     def _attention_backward(
         self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace, branches: Branches
@@ -180,12 +181,17 @@ class CharLM(Model):
         with stage("attention"):
             mixed = saved.attended.y
             dmixed = layers.linear_backward(stream, f"{name}.o", dx.operand, mixed, branches.fork())
+            read = self._reading(dx, branches)
             dqkv = layers.attend_backward(stream, name, dmixed, saved.attended)
             layers.drop(dmixed, *saved.attended[1:])
             branches.drop(mixed)
             dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, norm1.y, branches.fork())
             branches.drop(dqkv, norm1.y)
-            return self._join(stream, f"{name}.l1", sums, dnormed, norm1, dx, branches)
+            return self._join(stream, f"{name}.l1", sums, dnormed, norm1, dx, branches, read)
+
+    def _reading(self, dx: Flow, branches: Branches) -> int:
+        """The mark behind what reads dx on a branch, where that is to change in place."""
+        return 0 if dx.copies else branches.mark()
 
     def _join(
         self,
@@ -196,11 +202,14 @@ class CharLM(Model):
         saved: Normed,
         dx: Flow,
         branches: Branches,
+        read: int,
     ) -> Flow:
         """dx with what comes through a norm added: the gradient of what it normed."""
         layers = self._layers
-        if self.branches:
-            branches.drop(dx.operand)
+        if not dx.copies:
+            branches.wait_for(read)
+        elif self.branches:
+            branches.drop(*dx.copies)
             dx = layers.renewed(norm, dx)
         layers.norm_backward(stream, norm, sums, dnormed, saved, dx)
         layers.drop(dnormed, *saved[1:])

@@ -11,6 +11,7 @@ A kernel that makes an operand writes it in that type; where none does, `flow` c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lowgraph import ops
@@ -115,7 +116,7 @@ class Linear:
 
     def linear(self, stream: int, name: str, x: Slice, *, wide: bool = False) -> Slice:
         """y = x weight^T + bias."""
-        if wide:
+        if wide and self._precision is Precision.BF16:
             y = self.project(stream, name, x, wide=True)
             self._bias[y.dtype].forward(stream, y, self._parameters[f"{name}.bias"], *y.shape)
             return y
@@ -152,12 +153,12 @@ class Linear:
         dx: Slice | None = None,
         *,
         wide: bool = False,
+        side: int | None = None,
     ) -> Slice:
         """The gradient of x, dy weight: a new slice, or added to `dx`; the weight's, dy^T x.
 
-        dx: float32, whatever the precision.
+        dx: float32, whatever the precision. side: as of `linear_backward`.
         """
-        self.weight_gradient(stream, name, dy, x)
         weight = self._weights[f"{name}.weight"]
         rows, inputs = x.shape
         take = self._take if wide else self._take_operand
@@ -173,6 +174,7 @@ class Linear:
             accumulate=dx is not None,
             precision=self._precision,
         )
+        self.weight_gradient(stream if side is None else side, name, dy, x)
         return into
 
     def linear_backward(
@@ -196,12 +198,17 @@ class Linear:
         sizes = dy.shape[1], inputs, rows
         self._blas.gemm(stream, dweight, dy, x, *sizes, trans_a=True, precision=self._precision)
 
-    def bias_gradient(self, stream: int, name: str, dy: Slice) -> None:
-        """The sums of dy's columns; dy may be float32 whatever the precision."""
+    def bias_gradient(
+        self, stream: int, name: str, dy: Slice, drop: Callable[[Slice], None] | None = None
+    ) -> None:
+        """The sums of dy's columns; dy may be float32 whatever the precision.
+
+        drop: what gives the workspace back, on a side stream.
+        """
         partial = self._take(f"{name}.partial", *ops.Bias.partial_shape(*dy.shape))
         dbias = self._gradients[f"{name}.bias"]
         self._bias[dy.dtype].backward(stream, dbias, partial, dy, *dy.shape)
-        self.drop(partial)
+        (drop or self.drop)(partial)
 
     def _linear_relu_backward(
         self, stream: int, name: str, dx: Slice | None, dy: Slice, x: Slice, y: Slice

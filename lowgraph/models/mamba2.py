@@ -18,6 +18,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.branches import Branches, branch_count
 from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
@@ -49,7 +50,8 @@ class Mamba2(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
     config: its shape. precision: of its products; with BF16 it has a `shadow`. arenas: parameters
-    and gradients to use instead of its own (`Model`).
+    and gradients to use instead of its own (`Model`). branches: side streams of its backward pass
+    (`branches.py`), None for what suits its width.
     """
 
     def __init__(
@@ -62,12 +64,16 @@ class Mamba2(Model):
         stream: int,
         precision: Precision = Precision.FP32,
         arenas: tuple[Arena, Arena] | None = None,
+        branches: int | None = None,
     ) -> None:
         cast = ops.Cast(library) if precision is Precision.BF16 else None
         specs, decayed = parameter_specs(config), decayed_count(config)
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
+        self.branches = branch_count(branches, config.width)
+        self._blas = blas
+        blas.sides.make(self.branches)
         own = self.parameters, self.gradients
         self._layers = PerceptionLayers(config, library, blas, pool, *own, self.shadow, precision)
         self._mixer = Mixer(config.mixer, self._layers, library, pool, *own, precision)
@@ -108,27 +114,29 @@ class Mamba2(Model):
     def backward(self, stream: int, trace: Mamba2Trace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
         layers, batch = self._layers, trace.inputs.shape[0]
+        branches = Branches(self._blas, stream, self.branches, layers.drop)
         x = trace.x.operand
         with stage("backward"):
             with stage("head"):
                 last = layers.last(trace.looped, x.shape[0])
-                dh = layers.read_out_backward(stream, "o", trace.logits, last)
+                dh = layers.read_out_backward(stream, "o", trace.logits, last, branches)
                 layers.drop(trace.logits)
             with stage("loop"):
-                layers.loop_backward(stream, dh, trace.looped)
-                layers.drop(*trace.looped.states.pieces, trace.looped.gates)
+                layers.loop_backward(stream, dh, trace.looped, branches)
+                branches.drop(*trace.looped.states.pieces, trace.looped.gates)
             with stage("mixer"):
                 flow = layers.flow(stream, "dh", dh)
                 # h = x + block(x): the block's gradient of x joins the one that passed it by.
                 self._mixer.backward(
-                    stream, self._names, flow.operand, x, trace.mixed, batch, dx=dh
+                    stream, self._names, flow.operand, x, trace.mixed, batch, branches, dx=dh
                 )
-                layers.drop(*trace.x.pieces)
+                branches.drop(*trace.x.pieces)
             with stage("input"):
+                layers.bias_gradient(branches.fork(), "e", dh, branches.drop)
                 layers.round_operand(stream, flow)
-                layers.bias_gradient(stream, "e", dh)
                 layers.weight_gradient(stream, "e", flow.operand, trace.features.operand)
-            layers.drop(*flow.pieces, *trace.features.copies)
+            branches.drop(*flow.pieces, *trace.features.copies)
+            branches.join()
 
 
 def _flat(inputs: Slice) -> Slice:

@@ -8,6 +8,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.branches import Branches
 from lowgraph.models.linear import Flow, Linear
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.precision import Precision
@@ -99,8 +100,11 @@ class PerceptionLayers(Linear):
         states = looped.states.exact
         return _turn(states, self._loops, rows, states.shape[1])
 
-    def loop_backward(self, stream: int, dh: Slice, looped: Looped) -> None:
-        """Turn dh, the gradient of the last state, into that of x and of branch, in place."""
+    def loop_backward(self, stream: int, dh: Slice, looped: Looped, branches: Branches) -> None:
+        """Turn dh, the gradient of the last state, into that of x and of branch, in place.
+
+        A branch computes the parameters' gradients, and reads all of `looped`.
+        """
         rows, width = dh.shape
         turns = self._loops * rows
         gates = self.beside("gates", looped.gates)
@@ -108,16 +112,18 @@ class PerceptionLayers(Linear):
         if self._all_turns:
             partial = self._take("partial", *self._all_turns.partial_shape(rows))
             tensors = (dh, gates.exact, *biases, partial, self._weight)
-            self._all_turns.backward(stream, *tensors, rows, self._loops)
+            self._all_turns.backward(stream, *tensors, rows, self._loops, side=branches.fork)
         else:
             self._turn_by_turn_backward(stream, dh, gates)
             partial = self._take("partial", *self._update.partial_shape(turns, width))
-            self._update.bias_backward(stream, *biases, partial, gates.exact, turns, width)
+            sums = *biases, partial, gates.exact
+            self._update.bias_backward(branches.fork(), *sums, turns, width)
+        read = gates.operand, looped.states.operand
         self._blas.gemm(
-            stream, self._dweight, gates.operand, looped.states.operand, 2 * width, width, turns,
+            branches.fork(), self._dweight, *read, 2 * width, width, turns,
             trans_a=True, precision=self._precision,
         )  # fmt: skip
-        self.drop(partial, *gates.copies)
+        branches.drop(partial, *gates.copies)
 
     def _turn_by_turn_backward(self, stream: int, dh: Slice, all_gates: Flow) -> None:
         rows, width = dh.shape
@@ -139,15 +145,18 @@ class PerceptionLayers(Linear):
         self._readout.forward(stream, y, x, weight, bias, rows, width)
         return y
 
-    def read_out_backward(self, stream: int, name: str, dy: Slice, x: Slice) -> Slice:
+    def read_out_backward(
+        self, stream: int, name: str, dy: Slice, x: Slice, branches: Branches
+    ) -> Slice:
         """The gradient of x, a new slice; those of weight and bias too."""
         rows, width = x.shape
         dx = self._take(f"{name}.dx", rows, width)
         partial = self._take("partial", *self._readout.partial_shape(rows, width))
         sums = self._gradients[f"{name}.weight"], self._gradients[f"{name}.bias"]
         weight = self._parameters[f"{name}.weight"]
-        self._readout.backward(stream, dx, *sums, partial, dy, x, weight, rows, width)
-        self.drop(partial)
+        tensors = dx, *sums, partial, dy, x, weight
+        self._readout.backward(stream, *tensors, rows, width, side=branches.fork)
+        branches.drop(partial)
         return dx
 
     # ---- loss ----

@@ -16,6 +16,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.branches import Branches, branch_count
 from lowgraph.models.mamba2_config import Mamba2LMConfig
 from lowgraph.models.mamba2_lm_layers import LMLayers, StreamNorm
 from lowgraph.models.mamba2_mixer import Mixed, Mixer
@@ -52,7 +53,8 @@ class Mamba2LM(Model):
     """A model on a device; calls enqueue and return, and allocate from the pool alone.
 
     config: its shape. precision: of its products; with BF16 it has a `shadow`. arenas: parameters
-    and gradients to use instead of its own (`Model`).
+    and gradients to use instead of its own (`Model`). branches: side streams of its backward pass
+    (`branches.py`), None for what suits its width.
     """
 
     def __init__(
@@ -65,12 +67,16 @@ class Mamba2LM(Model):
         stream: int,
         precision: Precision = Precision.FP32,
         arenas: tuple[Arena, Arena] | None = None,
+        branches: int | None = None,
     ) -> None:
         cast = ops.Cast(library) if precision is Precision.BF16 else None
         specs, decayed = parameter_specs(config), decayed_count(config)
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
+        self.branches = branch_count(branches, config.width)
+        self._blas = blas
+        blas.sides.make(self.branches)
         own = self.parameters, self.gradients
         self._layers = LMLayers(config, library, blas, pool, *own, self.shadow, precision)
         self._mixer = Mixer(config.mixer, self._layers, library, pool, *own, precision)
@@ -109,20 +115,27 @@ class Mamba2LM(Model):
     def backward(self, stream: int, trace: Mamba2LMTrace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
         layers, batch = self._layers, trace.tokens.shape[0]
+        branches = Branches(self._blas, stream, self.branches, layers.drop)
         with stage("backward"):
+            with stage("embedding"):
+                order = layers.token_order(branches.fork(), trace.tokens)
+                sorted_ = branches.mark()
             with stage("head"):
-                dnormed = layers.project_backward(stream, "lm_head", trace.logits, trace.norm.y)
-                dx = layers.norm_backward(stream, _LAST_NORM, dnormed, trace.norm)
-                layers.drop(trace.logits, dnormed, *trace.norm)
+                read = trace.logits, trace.norm.y
+                dnormed = layers.project_backward(stream, "lm_head", *read, side=branches.fork())
+                dx = layers.norm_backward(stream, _LAST_NORM, dnormed, trace.norm, branches)
+                branches.drop(trace.logits, dnormed, *trace.norm)
             for (norm, names), (normed, mixed) in zip(
                 reversed(self._blocks), reversed(trace.blocks), strict=True
             ):
                 with stage("mixer"):
                     dnormed = self._mixer.backward(
-                        stream, names, dx.operand, normed.y, mixed, batch
+                        stream, names, dx.operand, normed.y, mixed, batch, branches
                     )
-                    layers.norm_backward(stream, norm, dnormed, normed, dx)
-                    layers.drop(dnormed, *normed)
+                    layers.norm_backward(stream, norm, dnormed, normed, branches, dx)
+                    branches.drop(dnormed, *normed)
             with stage("embedding"):
-                layers.embed_backward(stream, _EMBEDDING, dx.exact, trace.tokens)
-            layers.drop(*dx.pieces)
+                branches.wait_for(sorted_)
+                layers.embed_backward(stream, _EMBEDDING, dx.exact, order, trace.tokens)
+            layers.drop(order, *dx.pieces)
+            branches.join()

@@ -10,6 +10,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.branches import Branches
 from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2LMConfig
 from lowgraph.models.token_layers import TokenLayers
@@ -56,16 +57,23 @@ class LMLayers(TokenLayers):
         self._embedding.forward(stream, x, tokens, table, None, batch, length, self._width)
         return x
 
-    def embed_backward(self, stream: int, name: str, dx: Slice, tokens: Slice) -> None:
-        """Gradient of the table from dx [rows, d]; rows of tokens that do not occur are zero."""
+    def token_order(self, stream: int, tokens: Slice) -> Slice:
+        """The places of tokens [B, T] in the order of the tokens: what `embed_backward` sums."""
         batch, length = tokens.shape
-        layer, take = self._embedding, self._pool.take
-        order = take("order", layer.order_shape(batch, length), np.int32)
-        begin = take("begin", layer.begin_shape(), np.int32)
-        partial = take("partial", layer.partial_shape(batch, length, self._width))
+        order = self._pool.take("order", self._embedding.order_shape(batch, length), np.int32)
+        self._embedding.sort_places(stream, order, tokens, batch * length)
+        return order
+
+    def embed_backward(
+        self, stream: int, name: str, dx: Slice, order: Slice, tokens: Slice
+    ) -> None:
+        """Gradient of the table from dx [rows, d]; rows of tokens that do not occur are zero."""
+        sizes = *tokens.shape, self._width
+        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
+        partial = self._pool.take("partial", self._embedding.partial_shape(*sizes))
         work, dtable = (order, begin, partial), self._gradients[f"{name}.weight"]
-        layer.backward(stream, dtable, None, *work, dx, tokens, batch, length, self._width)
-        self.drop(*work)
+        self._embedding.sum_places(stream, dtable, None, *work, dx, *sizes)
+        self.drop(begin, partial)
 
     def norm(self, stream: int, name: str, x: Slice) -> StreamNorm:
         """Norm of x over its channels."""
@@ -84,16 +92,25 @@ class LMLayers(TokenLayers):
         return StreamNorm(y, branch, rstd)
 
     def norm_backward(
-        self, stream: int, name: str, dy: Slice, saved: StreamNorm, dx: Flow | None = None
+        self,
+        stream: int,
+        name: str,
+        dy: Slice,
+        saved: StreamNorm,
+        branches: Branches,
+        dx: Flow | None = None,
     ) -> Flow:
-        """Gradient of what was normed: added to `dx`, the stream's own, or a new one."""
+        """Gradient of what was normed: added to `dx`, the stream's own, or a new one.
+
+        A branch computes the weight's, and reads dy and what is saved.
+        """
         rows, width = dy.shape
         into = self._take_flow(f"{name}.dx", rows, width) if dx is None else dx
         partial = self._take(f"{name}.partial", *self._norm.partial_shape(rows, width))
         weight, dweight = self._parameters[f"{name}.weight"], self._gradients[f"{name}.weight"]
         self._norm.backward(
             stream, into.exact, dweight, partial, dy, saved.x, weight, saved.rstd, rows, width,
-            add_dx=dx is not None, narrow=into.narrow,
+            add_dx=dx is not None, narrow=into.narrow, side=branches.fork,
         )  # fmt: skip
-        self.drop(partial)
+        branches.drop(partial)
         return into

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from lowgraph import ops
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.branches import Branches
 from lowgraph.models.linear import Linear
 from lowgraph.models.mamba2_config import MixerSizes
 from lowgraph.models.mamba2_parameters import MixerNames
@@ -107,31 +108,45 @@ class Mixer:
         x: Slice,
         saved: Mixed,
         batch: int,
+        branches: Branches,
         dx: Slice | None = None,
     ) -> Slice:
         """The gradient of x: added to `dx`, float32, or a new slice. Gives back what it saved.
 
-        dy [rows, d]: the gradient of the output. Overwrites the parameters' gradients. A new slice
-        is of the operand type.
+        dy [rows, d]: the gradient of the output, which no branch reads any more behind this; a
+        branch reads x. Overwrites the parameters' gradients. A new slice is of the operand type.
         """
-        rows = x.shape[0]
-        dout = self._linear.project_backward(stream, names.out_proj, dy, saved.normed, wide=True)
+        rows, linear = x.shape[0], self._linear
+        read = dy, saved.normed
+        dout = linear.project_backward(
+            stream, names.out_proj, *read, wide=True, side=branches.fork()
+        )
+        branches.drop(saved.normed)
+        dy_read = branches.mark()
         dprojected = self._pool.take("dprojected", (rows, self._sizes.projected))
-        self._norm_backward(stream, names, dout, dprojected, saved)
-        self._linear.drop(saved.normed, saved.rstd, saved.y)
-        dconvolved = self._ssd_backward(stream, names, dout, dprojected, saved, batch)
-        self._linear.drop(dout, saved.dt, saved.decay, saved.scores, saved.states)
-        self._conv_backward(stream, names, dconvolved, dprojected, saved, batch)
-        self._linear.drop(dconvolved, saved.convolved, saved.projected)
-        flow = self._linear.flow(stream, "dprojected", dprojected)
-        into = self._linear.project_backward(stream, names.in_proj, flow.operand, x, dx)
-        self._linear.drop(*flow.pieces)
+        self._norm_backward(stream, names, dout, dprojected, saved, branches)
+        linear.drop(saved.rstd, saved.y)
+        dconvolved = self._ssd_backward(stream, names, dout, dprojected, saved, batch, branches)
+        linear.drop(dout, saved.dt, saved.decay, saved.scores, saved.states)
+        self._conv_backward(stream, names, dconvolved, dprojected, saved, batch, branches)
+        linear.drop(dconvolved, saved.convolved, saved.projected)
+        flow = linear.flow(stream, "dprojected", dprojected)
+        branches.wait_for(dy_read)
+        side = branches.fork()
+        into = linear.project_backward(stream, names.in_proj, flow.operand, x, dx, side=side)
+        branches.drop(*flow.pieces)
         return into
 
     # ---- parts of backward ----
 
     def _norm_backward(
-        self, stream: int, names: MixerNames, dout: Slice, dprojected: Slice, saved: Mixed
+        self,
+        stream: int,
+        names: MixerNames,
+        dout: Slice,
+        dprojected: Slice,
+        saved: Mixed,
+        branches: Branches,
     ) -> None:
         """Turn dout, the gradient of the norm's output, into that of y; writes the gate's."""
         rows, inner = saved.y.shape
@@ -139,9 +154,9 @@ class Mixer:
         self._norm.backward(
             stream, dout, dprojected, self._gradients[names.norm], partial, dout, saved.y,
             saved.projected, self._parameters[names.norm], saved.rstd, rows, inner,
-            z_row=self._sizes.projected,
+            z_row=self._sizes.projected, side=branches.fork,
         )  # fmt: skip
-        self._linear.drop(partial)
+        branches.drop(partial)
 
     def _ssd_backward(
         self,
@@ -151,6 +166,7 @@ class Mixer:
         dprojected: Slice,
         saved: Mixed,
         batch: int,
+        branches: Branches,
     ) -> Slice:
         """The gradient of the convolution's output, a new slice; writes the step sizes'."""
         sizes = self._ssd_sizes(dy.shape[0], batch)
@@ -166,8 +182,11 @@ class Mixer:
             saved.ssd,
             sizes,
             self._rows,
+            side=branches.fork,
         )
-        self._linear.drop(*space)
+        *others, partial = space
+        self._linear.drop(*others)
+        branches.drop(partial)
         return dconvolved
 
     def _conv_backward(
@@ -178,6 +197,7 @@ class Mixer:
         dprojected: Slice,
         saved: Mixed,
         batch: int,
+        branches: Branches,
     ) -> None:
         """Write the gradient of what is convolved."""
         rows, channels = dconvolved.shape
@@ -186,9 +206,9 @@ class Mixer:
         self._conv.backward(
             stream, self._xbc(dprojected), *self._taps(self._gradients, names), partial,
             dconvolved, self._xbc(saved.projected), *self._taps(self._parameters, names),
-            *shape, x_row=self._sizes.projected,
+            *shape, x_row=self._sizes.projected, side=branches.fork,
         )  # fmt: skip
-        self._linear.drop(partial)
+        branches.drop(partial)
 
     # ---- where the parts of the wide matrices begin ----
 

@@ -7,7 +7,8 @@ from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
 
 __all__ = ["BinaryCrossEntropy"]
 
-_ELEMENTS_A_BLOCK = 256
+_THREADS = 512
+_ELEMENTS_A_BLOCK = 4 * _THREADS
 _MOST_BLOCKS = 64
 
 
@@ -36,13 +37,16 @@ class BinaryCrossEntropy:
         dlogits: Pointer = 0,
         scale: float = 0.0,
     ) -> None:
-        """Overwrite loss[0] with the mean; two launches. partial: of `partial_shape(count)`.
+        """Overwrite loss[0] with the mean; two launches, or one for up to 2048 elements.
 
+        partial: of `partial_shape(count)`; not used by one launch alone.
         dlogits, null for none, is overwritten with (sigmoid(logit) - target) * scale; scale is
         1 / count for the gradient of the mean. It may be logits.
         count is at least 1, for the mean of nothing is no number.
         """
         check_sizes("BinaryCrossEntropy", least=1, count=count)
         (blocks,) = self.partial_shape(count)
-        self._partial(stream, blocks, 64, partial, dlogits, logits, targets, count, scale)
-        self._final(stream, 1, 64, loss, partial, blocks, count)
+        tensors = loss, partial, dlogits, logits, targets
+        self._partial(stream, blocks, _THREADS, *tensors, count, scale)
+        if blocks > 1:
+            self._final(stream, 1, _MOST_BLOCKS, loss, partial, blocks, count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+from lowgraph.ops.shapes import Fork, Pointer, Stream, behind, ceil_div, check_sizes
 
 __all__ = ["CausalConv1d"]
 
@@ -75,11 +75,13 @@ class CausalConv1d:
         *,
         x_row: int | None = None,
         accumulate: bool = False,
+        side: Fork | None = None,
     ) -> None:
         """Overwrite dx, dweight and dbias; two launches.
 
-        partial: workspace of `partial_shape`. accumulate adds to dweight and dbias instead. dx must
-        not be dy: a neighbour's gradient is still to be read there.
+        partial: workspace of `partial_shape`. accumulate adds to dweight and dbias instead. side:
+        for the second launch, which leaves those two. dx must not be dy: a neighbour's gradient is
+        still to be read there.
         """
         grid = _grid(batch, length, channels)
         row = _row(x_row, channels)
@@ -92,7 +94,8 @@ class CausalConv1d:
             self._backward(stream, (chunks, grid[1]), _BLOCK, *tensors, *sizes)
         count = chunks if grid else 0
         grid = (ceil_div(channels, 64), self.width + 1)
-        self._final(stream, grid, 64, dweight, dbias, partial, count, channels, accumulate)
+        sums = dweight, dbias, partial
+        self._final(behind(stream, side), grid, 64, *sums, count, channels, accumulate)
 
 
 def _row(x_row: int | None, channels: int) -> int:

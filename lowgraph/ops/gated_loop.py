@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+from lowgraph.ops.shapes import Fork, Pointer, Stream, behind, ceil_div, check_sizes
 from lowgraph.precision import Precision
 
 __all__ = ["GatedLoop"]
@@ -87,12 +87,14 @@ class GatedLoop:
         turns: int,
         *,
         accumulate: bool = False,
+        side: Fork | None = None,
     ) -> None:
         """Turn dh, the gradient of the last state, into that of the first; two launches.
 
         Overwrites sigmoid and tanh in gates with their arguments' gradients, and the biases'
         gradients with the sums of those, or adds to them if `accumulate`. partial: workspace of
-        `partial_shape(rows)`. The weight's gradient is a product of gates with states.
+        `partial_shape(rows)`. side: for the second launch, which leaves the biases' gradients. The
+        weight's gradient is a product of gates with states.
         """
         check_sizes("GatedLoop", rows=rows, turns=turns)
         (chunks, groups), channels = _chunks(rows), self._channels
@@ -101,8 +103,8 @@ class GatedLoop:
                 stream, chunks, _BLOCK, dh, gates, partial, weight, rows, channels, turns, groups
             )
         count, columns = chunks if rows and turns else 0, ceil_div(2 * channels, 64)
-        biases = dgate_bias, dcandidate_bias
-        self._final(stream, columns, 64, *biases, partial, count, channels, accumulate)
+        sums = dgate_bias, dcandidate_bias, partial
+        self._final(behind(stream, side), columns, 64, *sums, count, channels, accumulate)
 
 
 def _chunks(rows: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+from lowgraph.ops.shapes import Fork, Pointer, Stream, behind, ceil_div, check_sizes
 from lowgraph.precision import Precision
 
 __all__ = ["GatedRmsNorm"]
@@ -76,11 +76,12 @@ class GatedRmsNorm:
         *,
         z_row: int | None = None,
         accumulate: bool = False,
+        side: Fork | None = None,
     ) -> None:
         """Overwrite dx and dz [rows,channels] and dweight [channels]; two launches.
 
         partial: workspace of `partial_shape(rows, channels)`. accumulate adds to dweight instead.
-        dx may be dy.
+        side: for the second launch, which leaves dweight. dx may be dy.
         """
         row = _row(rows, channels, z_row)
         chunks, turns = _chunks(rows)
@@ -88,7 +89,9 @@ class GatedRmsNorm:
             tensors = (dx, dz, partial, dy, x, z, weight, rstd)
             self._backward(stream, chunks, _BLOCK, *tensors, rows, channels, row, turns)
         columns, count = ceil_div(channels, 64), chunks if rows else 0
-        self._final(stream, columns, 64, dweight, partial, count, channels, accumulate)
+        self._final(
+            behind(stream, side), columns, 64, dweight, partial, count, channels, accumulate
+        )
 
 
 def _chunks(rows: int) -> tuple[int, int]:

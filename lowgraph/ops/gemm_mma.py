@@ -143,7 +143,7 @@ class FusedLinear:
         self,
         stream: Stream,
         dx: Pointer | None,
-        dweight: Pointer,
+        dweight: Pointer | None,
         dbias: Pointer | None,
         workspace: Pointer,
         dy: Pointer,
@@ -154,8 +154,9 @@ class FusedLinear:
     ) -> None:
         """Overwrite dx, and overwrite dweight and dbias or, if `accumulate`, add to them.
 
-        dx, dbias: None if nobody wants them. workspace: of `workspace_shape`. Two launches, or one
-        when the rows are one part and nothing is added to.
+        dx, dweight, dbias: None if nobody wants them, and dbias None with dweight: the bits of
+        each are the same alone. workspace: of `workspace_shape`. Two launches, or one when the rows
+        are one part and nothing is added to, or for dx alone.
         """
         tensors = (dy, x, weight)
         self._launch_backward(
@@ -165,8 +166,8 @@ class FusedLinear:
     def backward_gelu(
         self,
         stream: Stream,
-        dhidden: Pointer,
-        dweight: Pointer,
+        dhidden: Pointer | None,
+        dweight: Pointer | None,
         dbias: Pointer | None,
         workspace: Pointer,
         dy: Pointer,
@@ -194,27 +195,28 @@ class FusedLinear:
         kernel: Kernel,
         stream: Stream,
         dx: Pointer | None,
-        sums: tuple[Pointer, Pointer | None, Pointer],
+        sums: tuple[Pointer | None, Pointer | None, Pointer],
         tensors: tuple[Pointer, ...],
         accumulate: bool,
     ) -> None:
         _, outputs, inputs = self._sizes
         dweight, dbias, workspace = sums
         own_bias = 0 if dbias is None else dbias
-        in_parts = self._splits > 1 or accumulate
-        to, to_bias = dweight, own_bias
+        own_weight = 0 if dweight is None else dweight
+        in_parts = dweight is not None and (self._splits > 1 or accumulate)
+        to, to_bias = own_weight, own_bias
         if in_parts:
             to = workspace
             to_bias = 0 if dbias is None else _after(workspace, outputs * inputs)
         input_blocks = 0 if dx is None else self._input_blocks
         sizes = (*self._sizes, self._chunk, input_blocks)
-        grid = input_blocks + self._weight_blocks
+        grid = input_blocks + (0 if dweight is None else self._weight_blocks)
         kernel(stream, grid, _THREADS, 0 if dx is None else dx, to, to_bias, *tensors, *sizes)
         if in_parts:
             count = outputs * inputs + outputs
             more = (outputs, inputs, self._splits, accumulate)
             grid = ceil_div(count, 4 * _THREADS)
-            self._reduce(stream, grid, _THREADS, dweight, own_bias, workspace, *more)
+            self._reduce(stream, grid, _THREADS, own_weight, own_bias, workspace, *more)
 
 
 def _tile(rows: int, columns: int) -> tuple[int, int]:

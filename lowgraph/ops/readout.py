@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+from lowgraph.ops.shapes import Fork, Pointer, Stream, behind, ceil_div, check_sizes
 
 __all__ = ["Readout"]
 
@@ -62,11 +62,12 @@ class Readout:
         channels: int,
         *,
         accumulate: bool = False,
+        side: Fork | None = None,
     ) -> None:
         """Overwrite dx, dweight and dbias; two launches.
 
         partial: workspace of `partial_shape(rows, channels)`. accumulate adds to dweight and dbias
-        instead. dx must not be x.
+        instead. side: for the second launch, which leaves dweight and dbias. dx must not be x.
         """
         _check(rows, channels)
         chunks, chunk_rows = _chunks(rows)
@@ -75,7 +76,8 @@ class Readout:
             tensors = (dx, partial, dy, x, weight)
             self._backward(stream, grid, _BLOCK, *tensors, rows, channels, chunk_rows)
         columns, count = ceil_div(channels + 1, 64), chunks if rows else 0
-        self._final(stream, columns, 64, dweight, dbias, partial, count, channels, accumulate)
+        sums = dweight, dbias, partial
+        self._final(behind(stream, side), columns, 64, *sums, count, channels, accumulate)
 
 
 def _check(rows: int, channels: int) -> None:

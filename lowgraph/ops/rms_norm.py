@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes, row_chunks
+from lowgraph.ops.shapes import Fork, Pointer, Stream, behind, ceil_div, check_sizes, row_chunks
 from lowgraph.precision import Precision
 
 __all__ = ["RmsNorm"]
@@ -82,19 +82,22 @@ class RmsNorm:
         add_dx: bool = False,
         accumulate: bool = False,
         narrow: Pointer = 0,
+        side: Fork | None = None,
     ) -> None:
         """Overwrite dx [rows,channels], the gradient of u, and dweight [channels]; three launches.
 
         partial: workspace of `partial_shape(rows, channels)`. add_dx adds to dx instead (the
         stream's own gradient is already there); accumulate adds to dweight. narrow [rows,channels],
-        null for none, is overwritten with dx in the type of dy. dx may be dy where that is float32.
+        null for none, is overwritten with dx in the type of dy. side: for the two launches that
+        leave dweight. dx may be dy where that is float32 and there is no side.
         """
         _check(rows, channels)
         count, chunk_rows = row_chunks(rows)
         grid = (ceil_div(channels, 256), count)
-        self._partial(stream, grid, 64, partial, dy, u, rstd, rows, channels, chunk_rows)
+        sums = behind(stream, side)
+        self._partial(sums, grid, 64, partial, dy, u, rstd, rows, channels, chunk_rows)
         columns = ceil_div(channels, 64)
-        self._final(stream, columns, 64, dweight, partial, count, channels, accumulate)
+        self._final(sums, columns, 64, dweight, partial, count, channels, accumulate)
         if rows == 0:
             return
         blocks = ceil_div(rows, _ROWS_A_BLOCK)

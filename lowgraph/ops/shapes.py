@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from lowgraph.errors import ConfigError
 
 __all__ = [
     "Chunks",
+    "Fork",
     "HasAddress",
     "Pointer",
     "Stream",
+    "behind",
     "ceil_div",
     "check_sizes",
     "quads",
@@ -32,6 +35,13 @@ Pointer = int | HasAddress
 Stream = int
 """A stream handle (CUstream as an integer)."""
 
+Fork = Callable[[], Stream]
+"""Gives a stream whose next work comes behind all that the launcher's stream has so far.
+
+A launcher calls it for a launch that nothing else there waits for: the caller joins that stream
+before it reads the result, and lets what the launch reads be until then.
+"""
+
 _LEAST_CHUNK_ROWS = 32
 _MOST_CHUNKS = 64
 _LARGEST_INT = 2**31 - 1
@@ -47,6 +57,11 @@ class Chunks(NamedTuple):
 def ceil_div(a: int, b: int) -> int:
     """Return a / b rounded up; a >= 0, b >= 1."""
     return -(-a // b)
+
+
+def behind(stream: Stream, side: Fork | None) -> Stream:
+    """Return the stream for a launch that may leave `stream`: that one where there is no fork."""
+    return stream if side is None else side()
 
 
 def quads(columns: int) -> int:

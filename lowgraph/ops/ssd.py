@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
+from lowgraph.ops.shapes import Fork, Pointer, Stream, behind, ceil_div, check_sizes
 from lowgraph.ops.ssd_short import ShortSsd
 from lowgraph.ops.ssd_tensors import CHUNK, SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
 from lowgraph.precision import Precision
@@ -105,12 +105,14 @@ class Ssd:
         rows: SsdRows | None = None,
         *,
         accumulate: bool = False,
+        side: Fork | None = None,
     ) -> None:
         """Overwrite the gradients of all inputs; five launches, or two if short.
 
         rows: as in forward, for the gradients as well; dy has no gaps. accumulate adds to those of
-        dt_bias, a_log and d instead. No gradient may share memory with dy or an input: blocks read
-        what their neighbours own.
+        dt_bias, a_log and d instead. side: for the launch that leaves those three of sequences that
+        are not short; it reads the workspace's `partial`. No gradient may share memory with dy or
+        an input: blocks read what their neighbours own.
         """
         distances = _checked(sizes, rows)
         if sizes.short:
@@ -137,7 +139,8 @@ class Ssd:
                 length, heads, size, state, x_row, bc_row,
             )  # fmt: skip
         chunks = batch * sizes.chunks
-        self._final(stream, heads, _BLOCK, da_log, ddt_bias, dd, partial, a_log, chunks, accumulate)
+        sums = da_log, ddt_bias, dd, partial
+        self._final(behind(stream, side), heads, _BLOCK, *sums, a_log, chunks, accumulate)
 
 
 def _scan_grid(sizes: SsdSizes) -> tuple[int, int, int]:

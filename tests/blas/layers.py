@@ -84,8 +84,8 @@ class LayerCase:
             upload(piece, np.full(piece.nbytes, 0xFF, np.uint8).view(piece.dtype)
                    .reshape(piece.shape), self.bench.rig.stream)  # fmt: skip
 
-    def run(self, blas: Blas, stream: int) -> None:
-        """The call, by its method of Blas."""
+    def run(self, blas: Blas, stream: int, **given: int) -> None:
+        """The call, by its method of Blas. given: what else it takes."""
         methods = {
             Form.BIAS: blas.linear, Form.RELU: blas.linear_relu, Form.GELU: blas.linear_gelu,
             Form.RESIDUAL: blas.linear_residual, Form.BACKWARD: blas.linear_backward,
@@ -94,7 +94,7 @@ class LayerCase:
         }  # fmt: skip
         tensors = [None if t is None else self.pieces[t.role] for t in self.layer.tensors()]
         call: Any = methods[self.layer.form]
-        call(stream, *tensors, self.layer.precision)
+        call(stream, *tensors, self.layer.precision, **given)
 
     def bits(self) -> dict[str, bytes]:
         return {role: download(self.pieces[role], self.bench.rig.stream).tobytes()

@@ -11,7 +11,9 @@ from lowgraph import counters
 from lowgraph.blas import Form, Layer, Route
 from lowgraph.blas.routes import choose
 from lowgraph.capture import Window
+from lowgraph.driver.launch import LaunchConfig
 from lowgraph.errors import ConfigError, LibraryNotReady
+from lowgraph.kernels import Kernel, launch
 from lowgraph.precision import Precision
 from tests.blas.bench import Bench
 from tests.blas.layers import LayerCase, blas_with
@@ -96,6 +98,45 @@ def test_the_same_bits_twice_and_replayed(bench: Bench, form: Form, precision: P
             step.replay()
             assert case.bits() == eager
             step.close()
+
+
+@pytest.mark.parametrize("form", [Form.BACKWARD, Form.BACKWARD_GELU], ids=lambda form: form.value)
+@pytest.mark.parametrize("precision", Precision, ids=str)
+def test_a_side_stream_changes_no_bit(bench: Bench, form: Form, precision: Precision) -> None:
+    size, main = (257, 64, 24), bench.rig.stream
+    for routes in ways(bench, precision, size, form):
+        case = LayerCase(bench, Layer(form, *size, precision))
+        with blas_with(bench, *routes) as blas:
+            case.run(blas, main)
+            alone = case.bits()
+            case.poison()
+            blas.sides.make(1)
+            case.run(blas, main, side=blas.sides.fork(main, 0))
+            blas.sides.join(main, 0)
+            assert case.bits() == alone
+
+
+@pytest.mark.parametrize("form", [Form.BACKWARD, Form.BACKWARD_GELU], ids=lambda form: form.value)
+def test_beside_a_side_stream_dx_waits_for_no_other_gradient(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, form: Form
+) -> None:
+    """Route OWN, which else computes all in one launch, as with the same stream twice."""
+    case, main = LayerCase(bench, Layer(form, 257, 64, 24, BF16)), bench.rig.stream
+    seen: list[tuple[str, int]] = []
+
+    def watch(kernel: Kernel, values: object, config: LaunchConfig) -> None:
+        seen.append((kernel.name, int(config.raw.hStream)))
+
+    with blas_with(bench, Route.OWN) as blas:
+        blas.prepare([case.layer])
+        blas.sides.make(1)
+        side = blas.sides.fork(main, 0)
+        monkeypatch.setattr(launch, "observer", watch)
+        case.run(blas, main, side=side)
+        case.run(blas, main, side=main)
+    suffix = "" if form is Form.BACKWARD else "_gelu"
+    both, reduce = f"linear_mma_backward{suffix}", "linear_mma_reduce"
+    assert seen == [(both, main), (both, side), (reduce, side), (both, main), (reduce, main)]
 
 
 def test_the_table_takes_each_layer_as_a_model_has_it(bench: Bench) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,9 @@ from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
 from lowgraph.models.mamba2_parameters import initial_values
 from lowgraph.train.plan import Schedule
 from tests.models.cases import scheduled_rate
-from tests.models.torch_oracle import AdamWSettings
+
+if TYPE_CHECKING:
+    from tests.models.torch_oracle import AdamWSettings
 
 __all__ = ["batch_of", "perturbed", "settings_of"]
 
@@ -41,6 +43,8 @@ def batch_of(config: Config, batch: int, seed: int) -> tuple[Array, Array]:
 
 def settings_of(schedule: Schedule) -> AdamWSettings:
     """The schedule as PyTorch's AdamW takes it."""
+    from tests.models.torch_oracle import AdamWSettings  # PyTorch is not always installed
+
     rates = [scheduled_rate(schedule, step) for step in range(1, schedule.steps + 1)]
     betas = schedule.beta1, schedule.beta2
     return AdamWSettings(rates, betas, schedule.epsilon, schedule.weight_decay)

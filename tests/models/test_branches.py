@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +15,61 @@ from lowgraph import driver
 from lowgraph.blas import Blas
 from lowgraph.capture import GraphStep
 from lowgraph.driver import gate
+from lowgraph.driver.launch import LaunchConfig
 from lowgraph.errors import ConfigError
+from lowgraph.kernels import Kernel, launch
 from lowgraph.memory import PersistentPool, Slice, download
 from lowgraph.models import CharLM, CharLMConfig
 from lowgraph.models.branches import Branches, branch_count
+from lowgraph.models.mamba2 import Mamba2
+from lowgraph.models.mamba2_config import Mamba2Config, Mamba2LMConfig
+from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.precision import Precision
+from tests.models import branched_step, cases, cases_mamba2
 from tests.models.bench import Bench
-from tests.models.cases import batch_of, perturbed
 from tests.support.rig import Rig
 
-CONFIG = CharLMConfig(context=33, width=48, heads=3, layers=2)
 FP32, TF32, BF16 = Precision
+CHARLM = CharLMConfig(context=33, width=48, heads=3, layers=2)
+# Short sequences, which a block makes by itself, and longer ones, made by chunks.
+PERCEPTION = Mamba2Config(5, 24, 33, 2, 12, 7, 4, 3)
+LONG = Mamba2Config(5, 24, 70, 2, 12, 7, 4, 3)
+LM = Mamba2LMConfig(18, 33, 2, 61, 2, 12, 7, 4)
+MODELS: dict[type, Any] = {CharLMConfig: CharLM, Mamba2Config: Mamba2, Mamba2LMConfig: Mamba2LM}
+CASES = {
+    "charlm": (CHARLM, BF16), "charlm-fp32": (CHARLM, FP32),
+    "mamba2": (PERCEPTION, TF32), "mamba2-bf16": (PERCEPTION, BF16), "mamba2-long": (LONG, FP32),
+    "mamba2-lm": (LM, TF32), "mamba2-lm-bf16": (LM, BF16),
+}  # fmt: skip
+each = pytest.mark.parametrize("case", CASES)
 
 
-def _bench(rig: Rig, branches: int | None) -> Bench:
-    def build(config: CharLMConfig, **given: Any) -> CharLM:
-        return CharLM(config, **given, branches=branches)
+def _bench(rig: Rig, case: str, branches: int | None) -> Bench:
+    config, precision = CASES[case]
 
-    return Bench(rig, CONFIG, perturbed(CONFIG, 1), build, BF16)
+    def build(config: Any, **given: Any) -> Any:
+        return MODELS[type(config)](config, **given, branches=branches)
+
+    weights = cases if isinstance(config, CharLMConfig) else cases_mamba2
+    return Bench(rig, config, weights.perturbed(config, 1), build, precision)
+
+
+def _batch(case: str) -> tuple[Any, Any]:
+    config = CASES[case][0]
+    drawn = cases if isinstance(config, CharLMConfig) else cases_mamba2
+    return drawn.batch_of(config, 3, seed=2)
 
 
 @pytest.mark.parametrize("branches", [1, 2, 5])
-def test_the_bits_are_those_of_one_stream(rig: Rig, branches: int) -> None:
+@each
+def test_the_bits_are_those_of_one_stream(rig: Rig, case: str, branches: int) -> None:
     """Five branches of two layers: some have one product, and each is joined."""
-    tokens, targets = batch_of(CONFIG, 3, seed=2)
+    batch = _batch(case)
     found = []
     for count in (0, branches):
-        bench = _bench(rig, count)
-        found.append(bench.gradients(tokens, targets)[1])
-        again = bench.gradients(tokens, targets)[1]
+        bench = _bench(rig, case, count)
+        found.append(bench.gradients(*batch)[1])
+        again = bench.gradients(*batch)[1]
         for name, gradient in found[-1].items():
             np.testing.assert_array_equal(again[name], gradient, name)
         bench.close()
@@ -50,10 +77,11 @@ def test_the_bits_are_those_of_one_stream(rig: Rig, branches: int) -> None:
         np.testing.assert_array_equal(found[1][name], gradient, name)
 
 
-def test_a_captured_pass_gives_the_eager_bits(rig: Rig) -> None:
-    tokens, targets = batch_of(CONFIG, 3, seed=2)
-    bench = _bench(rig, 1)
-    given = bench.put("tokens", tokens), bench.put("targets", targets)
+@each
+def test_a_captured_pass_gives_the_eager_bits(rig: Rig, case: str) -> None:
+    inputs, targets = _batch(case)
+    bench = _bench(rig, case, 1)
+    given = bench.put("inputs", inputs), bench.put("targets", targets)
     flat = bench.model.gradients.flat
 
     def body(stream: int) -> None:
@@ -71,6 +99,40 @@ def test_a_captured_pass_gives_the_eager_bits(rig: Rig) -> None:
     report = step.report()
     assert (report.replays, report.refusals) == (2, 0)
     step.close()
+    bench.close()
+
+
+# Kernels that nothing waits for before the end, of which none may stay on the main stream.
+ASIDE = {
+    "charlm-fp32": {"column_sum_partial", "column_sum_final", "layernorm_parameters"},
+    "mamba2": {
+        "readout_backward_final", "gated_update_bias_final", "conv1d_backward_final",
+        "column_sum_partial", "column_sum_final",
+    },
+    "mamba2-long": {"ssd_backward_final", "readout_backward_final", "column_sum_final"},
+    "mamba2-lm": {
+        "embedding_order", "rms_norm_backward_partial", "column_sum_final", "conv1d_backward_final"
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ASIDE)
+def test_what_nothing_waits_for_is_beside_the_chain(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    bench, seen = _bench(rig, case, 1), defaultdict[int, set[str]](set)
+
+    def watch(kernel: Kernel, values: object, config: LaunchConfig) -> None:
+        seen[int(config.raw.hStream)].add(kernel.name)
+
+    monkeypatch.setattr(launch, "observer", watch)
+    bench.gradients(*_batch(case))
+    main, (side, *more) = seen.pop(rig.stream), list(seen.values())
+    assert not more
+    assert side >= ASIDE[case] and not main & ASIDE[case]
+    if bench.blas.backend == "kernel":  # else the products are no kernels of ours
+        assert "gemm_tn" in side
+    monkeypatch.undo()
     bench.close()
 
 
@@ -118,10 +180,35 @@ def test_what_a_branch_reads_is_kept_until_the_join() -> None:
 def test_the_mark_stays_with_its_stream() -> None:
     branches, asked, _ = _branches(2)
     branches.fork()
-    branches.mark()
+    mark = branches.mark()
     branches.fork()
-    branches.wait_for_mark()
+    branches.wait_for(mark)
     assert asked == [("fork", 0), ("mark", 0), ("fork", 1), ("wait", 0)]
+
+
+def test_what_was_read_before_a_mark_is_given_back_behind_it() -> None:
+    branches, _, dropped = _branches(1)
+    branches.fork()
+    branches.drop("early")
+    branches.fork()
+    mark = branches.mark()
+    branches.drop("marked")
+    branches.fork()
+    branches.drop("late")
+    branches.wait_for(mark)
+    assert dropped == ["early", "marked"]
+    branches.join()
+    assert dropped == ["early", "marked", "late"]
+
+
+def test_a_mark_of_one_of_two_side_streams_frees_nothing() -> None:
+    """The other one may be behind, and what each reads is not told apart."""
+    branches, _, dropped = _branches(2)
+    branches.fork()
+    branches.fork()
+    branches.drop("read")
+    branches.wait_for(branches.mark())
+    assert not dropped
 
 
 def test_a_side_stream_without_work_is_not_joined() -> None:
@@ -135,8 +222,7 @@ def test_a_side_stream_without_work_is_not_joined() -> None:
 def test_without_branches_all_is_on_the_one_stream() -> None:
     branches, asked, dropped = _branches(0)
     assert branches.fork() == 7
-    branches.mark()
-    branches.wait_for_mark()
+    branches.wait_for(branches.mark())
     branches.drop("x")
     assert dropped == ["x"]
     branches.join()
@@ -144,17 +230,14 @@ def test_without_branches_all_is_on_the_one_stream() -> None:
 
 
 def test_how_many_suit_a_model() -> None:
-    assert branch_count(None, 256, BF16) == 1
-    assert branch_count(None, 768, BF16) == 0
-    assert branch_count(None, 64, FP32) == branch_count(None, 64, TF32) == 0
-    assert branch_count(3, 768, BF16) == 3
-    assert branch_count(0, 64, FP32) == 0
+    assert [branch_count(None, width) for width in (8, 512, 513, 768)] == [1, 1, 0, 0]
+    assert branch_count(3, 768) == 3
+    assert branch_count(0, 64) == 0
 
 
-@pytest.mark.parametrize(("wanted", "precision"), [(1, FP32), (2, TF32), (-1, BF16)])
-def test_branches_that_cannot_be_are_refused(wanted: int, precision: Precision) -> None:
-    with pytest.raises(ConfigError, match=r"branches=-?\d: must be 0, or with precision bf16"):
-        branch_count(wanted, 64, precision)
+def test_branches_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"branches=-1: must be 0 or the number of side streams"):
+        branch_count(-1, 64)
 
 
 def test_side_streams_go_with_the_blas(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,10 +277,11 @@ def _fill(piece: Slice, value: int, stream: int) -> None:
 
 @pytest.mark.host
 @pytest.mark.exhaustive
-def test_branches_race_with_nothing() -> None:
+@pytest.mark.parametrize("model", branched_step.CASES)
+def test_branches_race_with_nothing(model: str) -> None:
     """The check build sees work of a graph that no path orders, eager and replayed."""
     script = Path(__file__).with_name("branched_step.py")
-    command = [sys.executable, "-m", "lowgraph", "check", str(script)]
+    command = [sys.executable, "-m", "lowgraph", "check", str(script), model]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from lowgraph.memory import Slice, fill_zero
+from lowgraph.models.branches import Branches
 from lowgraph.models.mamba2 import Mamba2
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
@@ -98,13 +99,16 @@ def _no_bias(
     return layers.project(stream, name, x, wide=wide)
 
 
-def _last_turn_only(layers: PerceptionLayers, stream: int, dh: Slice, looped: Looped) -> None:
+def _last_turn_only(
+    layers: PerceptionLayers, stream: int, dh: Slice, looped: Looped, branches: Branches
+) -> None:
     """`loop_backward` whose shared weights hear of the last turn alone."""
     rows, width = dh.shape
-    PerceptionLayers.loop_backward(layers, stream, dh, looped)
+    PerceptionLayers.loop_backward(layers, stream, dh, looped, branches)
     last = looped.gates.part((layers._loops - 1) * rows * 2 * width, (rows, 2 * width))
     state = looped.states.exact.part((layers._loops - 1) * rows * width, (rows, width))
-    layers._blas.gemm(stream, layers._dweight, last, state, 2 * width, width, rows, trans_a=True)
+    tensors, sizes = (layers._dweight, last, state), (2 * width, width, rows)
+    layers._blas.gemm(branches.fork(), *tensors, *sizes, trans_a=True)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from lowgraph.memory import Slice, fill_zero
+from lowgraph.models.branches import Branches
 from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2LMConfig
 from lowgraph.models.mamba2_lm import Mamba2LM
@@ -96,18 +97,22 @@ def _no_bypass(
     name: str,
     dy: Slice,
     saved: StreamNorm,
+    branches: Branches,
     dx: Flow | None = None,
 ) -> Flow:
     """`norm_backward` that forgets the gradient which passed the block by."""
     if dx is not None:
         fill_zero(dx.exact, stream)
-    return LMLayers.norm_backward(layers, stream, name, dy, saved, dx)
+    return LMLayers.norm_backward(layers, stream, name, dy, saved, branches, dx)
 
 
-def _no_tokens(layers: LMLayers, stream: int, name: str, dx: Slice, tokens: Slice) -> None:
+def _no_tokens(
+    layers: LMLayers, stream: int, name: str, dx: Slice, order: Slice, tokens: Slice
+) -> None:
     """`embed_backward` of other tokens."""
     fill_zero(tokens, stream)
-    LMLayers.embed_backward(layers, stream, name, dx, tokens)
+    layers._embedding.sort_places(stream, order, tokens, tokens.elements)
+    LMLayers.embed_backward(layers, stream, name, dx, order, tokens)
 
 
 @pytest.mark.parametrize(

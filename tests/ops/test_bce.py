@@ -18,7 +18,8 @@ from tests.ops.compare import (
 )
 from tests.support.rig import Rig
 
-COUNTS = [1, 31, 33, 257, 1025, 70001]  # the last walks the grid more than once
+# One block up to 2048; the last walks the grid more than once.
+COUNTS = [1, 31, 33, 257, 2048, 2049, 140001]
 # An element's loss has four operations; the sums are in double.
 CLOSE = 8 * ROUNDOFF
 

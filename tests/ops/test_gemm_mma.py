@@ -174,6 +174,31 @@ def test_gradients_that_nobody_wants_are_not_written(rig: Rig, rows: int) -> Non
     assert np.isnan(room.get()[:, case.weight.size :]).all()
 
 
+@pytest.mark.parametrize("size", [(1, 8, 8), (300, 40, 72)], ids=str)
+@pytest.mark.parametrize("gelu", [False, True])
+def test_each_gradient_alone_has_the_bits_of_both(
+    rig: Rig, size: tuple[int, int, int], gelu: bool
+) -> None:
+    case = Case(*size, seed=5)
+    layer = case.layer(rig)
+    call = layer.backward_gelu if gelu else layer.backward
+    names = ("dy", "x", "weight", "hidden") if gelu else ("dy", "x", "weight")
+    read = [rig.put(case.bits[name]) for name in names]
+    room = output(rig, *layer.workspace_shape())
+
+    def outputs() -> list[Output]:
+        dweight, dbias = output(rig, *case.weight.shape), output(rig, case.outputs)
+        return [narrow(rig, case.rows, case.inputs, name="dx"), dweight, dbias]
+
+    both, alone = outputs(), outputs()
+    call(rig.stream, *both, room, *read)
+    call(rig.stream, alone[0], None, None, 0, *read)
+    assert np.isnan(alone[1].get()).all()
+    call(rig.stream, None, *alone[1:], room, *read)
+    for one, other in zip(both, alone, strict=True):
+        assert_same_bits(one.get(), other.get())
+
+
 @pytest.mark.parametrize("size", [(300, 40, 72), (50, 264, 16)], ids=str)
 def test_repeats_bit_for_bit(rig: Rig, size: tuple[int, int, int]) -> None:
     case = Case(*size, seed=3)

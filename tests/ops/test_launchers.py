@@ -159,6 +159,7 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     """Return the launchers of a Mamba-2 block, alike."""
     lib, s = rig.library, rig.stream
     conv, norm = ops.CausalConv1d(lib), ops.GatedRmsNorm(lib)
+    many = f(2049)
     bce, ssd, sizes = ops.BinaryCrossEntropy(lib), ops.Ssd(lib), SsdSizes(B, T, HEADS, C, 3)
     x, y, z, row, weight, taps = f(B, T, C), f(B, T, C), f(B, T, C), f(ROWS), f(C), f(C, 4)
     rms, update, gates = ops.RmsNorm(lib), ops.GatedUpdate(lib), f(ROWS, 2 * C)
@@ -191,10 +192,11 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             lambda: update.bias_backward(s, weight, weight, partial, gates, ROWS, C),
             2,
         ),
-        "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 2),
+        "bce forward": (lambda: bce.forward(s, row, partial, flat, flat, 40), 1),
+        "bce forward, long": (lambda: bce.forward(s, row, partial, many, many, 2049), 2),
         "bce with gradient": (
             lambda: bce.forward(s, row, partial, flat, flat, 40, dlogits=flat, scale=1.0),
-            2,
+            1,
         ),
         "ssd forward": (lambda: ssd.forward(s, big, saved, inputs, sizes), 1),
         "ssd backward": (lambda: ssd.backward(s, grads, space, big, inputs, saved, sizes), 2),
@@ -279,6 +281,10 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
             2,
         ),
         "fusedlinear backward, long": (lambda: long.backward(s, x, *sums, y, x, weight), 2),
+        "fusedlinear backward, dx": (
+            lambda: long.backward(s, x, None, None, room, y, x, weight),
+            1,
+        ),
     }
 
 

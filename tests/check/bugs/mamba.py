@@ -24,9 +24,9 @@ MAMBA = (
     Bug(
         name="bce_one_sum_more",
         file="bce.cu", kernel="bce_partial", kind="out-of-bounds", scenario="bce",
-        old="for (int t = 1; t < THREADS; t++) sum += sums[t];",
-        new="for (int t = 1; t <= THREADS; t++) sum += sums[t];",
-        why="Thread 0 reads one sum past the shared array of 64.",
+        old="for (int t = GROUPS; t < THREADS; t += GROUPS)",
+        new="for (int t = GROUPS; t <= THREADS; t += GROUPS)",
+        why="Sixteen threads read a sum each past the shared array of 512.",
     ),
     Bug(
         name="ssd_scores_whole_chunks",
