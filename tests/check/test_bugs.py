@@ -63,6 +63,7 @@ def test_a_bug_is_one_fault_that_takes_place(bug: Bug) -> None:
     assert all(kind in KINDS and reason for kind, reason in bug.other_kinds)
     assert f"void {bug.kernel}(" in bug.changed() or f") {bug.kernel}(" in bug.changed()
     assert bug.why.endswith("."), bug.why
+    assert bug.scenario in SCENARIOS
 
 
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.fault], ids=lambda bug: bug.name)
