@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -112,6 +114,29 @@ def test_gdb_stops_in_one_cuda_thread_at_a_line(tmp_path: Path) -> None:
     assert f"$3 = {np.float32(2.5)}\n" in said
     assert said.count("hit Breakpoint 1") == 1
     assert "\n2.5\n" in said and "exited normally" in said
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not there")
+def test_the_page_stops_where_it_says() -> None:
+    """The command of docs/host-device.md as it stands, and what its `print`s are said to give."""
+    page = (ROOT / "docs/host-device.md").read_text(encoding="utf-8")
+    block = page.partition("LOWGRAPH_HOST_DEBUG=1 gdb")[2].partition("```")[0]
+    options, _, program = block.partition("(gdb)")[0].replace("\\\n", " ").partition("--args")
+    told = dict(re.findall(r"^\(gdb\) (print \w.*?) +# .*: (\d+)$", block, re.MULTILINE))
+    assert list(told) == ["print i", "print x[i]"]
+    prints = [part for command in told for part in ("-ex", command)]
+    python, *script = shlex.split(program)
+    assert python == "python"
+    command = ["gdb", "-batch", "-nx", *shlex.split(options), *prints, "--args", sys.executable]
+    done = subprocess.run(
+        [*command, *script], cwd=ROOT, env={**os.environ, DEBUG: "1", "DEBUGINFOD_URLS": ""},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    if "ptrace: Operation not permitted" in done.stderr:
+        pytest.skip("this system does not let gdb run a program")
+    assert re.findall(r"^\$\d+ = (\d+)$", done.stdout, re.MULTILINE) == list(told.values()), (
+        done.stdout + done.stderr
+    )
 
 
 def test_debug_kernels_are_cached_apart(monkeypatch: pytest.MonkeyPatch) -> None:
