@@ -27,7 +27,6 @@ from lowgraph.driver import open_device  # noqa: E402
 from lowgraph.kernels import Library  # noqa: E402
 from tests.check.bugs.bench import Bench  # noqa: E402
 from tests.check.bugs.scenarios import SCENARIOS  # noqa: E402
-from tools.environment import commit  # noqa: E402
 
 RECORDED = ROOT / "benchmarks/results/h200/kernel_difference.json"
 PAGE = ROOT / "docs/host-device.md"
@@ -100,7 +99,7 @@ def marked(page: str, text: str) -> str:
 
 
 def facts(gpu_file: Path) -> dict[str, Any]:
-    """Where the GPU's numbers are from, as environment.json beside the file says, and the host's.
+    """Where the GPU's numbers are from, as environment.json beside the file says.
 
     Raises SystemExit without that file.
     """
@@ -108,7 +107,7 @@ def facts(gpu_file: Path) -> dict[str, Any]:
     if not beside.is_file():
         raise SystemExit(f"{beside} is missing: tools/on_device.sh writes it, with {gpu_file.name}")
     told: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
-    return {**told, "host_commit": commit()}
+    return told
 
 
 def main() -> int:
