@@ -4,7 +4,8 @@
 
 --check: of `tests/check/judging.py F`. --sanitizer: of `tools/sanitizer_table.py F` on a GPU.
 --plain: of `tools/sanitizer_table.py F --device host --tools plain`, for the host device's plain
-build. What a file does not hold is a dash.
+build. Without them the files of benchmarks/results are taken. What a file does not hold is a dash;
+what it holds of other sources than today's is listed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.check.bugs.bug import Bug  # noqa: E402
+from tests.check.bugs.digest import digest, digest_of_clean  # noqa: E402
 from tests.check.bugs.table import BUGS  # noqa: E402
 
+RESULTS = ROOT / "benchmarks/results"
+CHECK = RESULTS / "host/seeded_bugs_check.json"
+SANITIZER = RESULTS / "h200/seeded_bugs_sanitizer.json"
+PLAIN = RESULTS / "host/seeded_bugs_plain.json"
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 UNKNOWN = "–"
 HEADER = """# Seeded bugs
@@ -42,8 +48,6 @@ data, with the reason and the places where each may be found.
   since, while checking. The 22 of `attention_mma.cu`, `gemm_mma.cu`, `ssd_short*.cu`, `staged.cu`
   and `evaluation.cu` were written in the same way: the first run found 20. What is missed by now
   stands in tests/check/misses.json, with the reason.
-- compute-sanitizer ran over `embedding_begin_past_end` and `embedding_gradient_not_zeroed` before
-  the kernels that they are in were rewritten.
 - **host, GPU**: what the wrong program's results were in a plain run: `right` is a bug that no test
   of results can see. `gave up` is a kernel that did not end; `died`, a process that did without
   a word.
@@ -52,10 +56,12 @@ data, with the reason and the places where each may be found.
 """
 
 
-def load(file: Path | None) -> dict[str, Any]:
-    """A JSON object, empty without a file."""
-    if file is None:
-        return {}
+OLD = """Runs that are to be made, or made again because the bug's source, a header of it or its
+scenario was another one (comments aside); until then their cells are what was seen of that one:"""
+
+
+def load(file: Path) -> dict[str, Any]:
+    """A JSON object."""
     content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return content
 
@@ -76,15 +82,21 @@ def sanitized(run: dict[str, Any] | None) -> str:
     return "found" if run["place_is_right"] or not run["place"] else "elsewhere"
 
 
+def of_bug(results: dict[str, Any], bug: Bug) -> dict[str, Any]:
+    """The runs of a bug in a file of tools/sanitizer_table.py, by tool."""
+    runs: dict[str, Any] = results.get("bugs", {}).get(bug.name, {})
+    return runs
+
+
 def plain(results: dict[str, Any], bug: Bug) -> str:
     """The cell of a plain run."""
-    run = results.get("bugs", {}).get(bug.name, {}).get("plain")
+    run = of_bug(results, bug).get("plain")
     return UNKNOWN if run is None else str(run["result"] or "died")
 
 
 def row(bug: Bug, check: dict[str, Any], gpu: dict[str, Any], host: dict[str, Any]) -> list[str]:
     """The cells of a bug."""
-    runs = gpu.get("bugs", {}).get(bug.name, {})
+    runs = of_bug(gpu, bug)
     return [
         f"`{bug.name}`",
         bug.kind,
@@ -128,6 +140,32 @@ def markdown(table: list[list[str]]) -> list[str]:
     return [lines[0], "|" + "---|" * len(table[0]), *lines[1:]]
 
 
+def earlier(check: dict[str, Any], gpu: dict[str, Any], host: dict[str, Any]) -> list[str]:
+    """A line for each group of columns: what it does not hold, or holds of other sources."""
+    columns: dict[str, list[dict[str, Any]]] = {
+        "check build": [{"check": check[bug.name]} if bug.name in check else {} for bug in BUGS],
+        "compute-sanitizer and GPU": [of_bug(gpu, bug) for bug in BUGS],
+        "host": [of_bug(host, bug) for bug in BUGS],
+    }
+    lines = []
+    for title, rows in columns.items():
+        pairs = list(zip(BUGS, rows, strict=True))
+        missing = [f"`{bug.name}`" for bug, runs in pairs if not runs]
+        old = [f"`{bug.name}`" for bug, runs in pairs if is_old(runs, digest(bug))]
+        if missing or old:
+            lines.append(f"- **{title}**: {_listed('not run', missing)}; {_listed('old', old)}.")
+    return lines
+
+
+def is_old(runs: dict[str, Any], source: str) -> bool:
+    """Whether any of the runs was of another source."""
+    return any(run.get("source") != source for run in runs.values())
+
+
+def _listed(what: str, names: list[str]) -> str:
+    return f"{len(names)} {what}" + (f" ({', '.join(names)})" if names else "")
+
+
 def text(check: dict[str, Any], gpu: dict[str, Any], host: dict[str, Any]) -> str:
     """The whole page."""
     rows = [row(bug, check, gpu, host) for bug in BUGS]
@@ -136,18 +174,22 @@ def text(check: dict[str, Any], gpu: dict[str, Any], host: dict[str, Any]) -> st
     silent = Counter(cells[8] for cells in rows)["right"]
     silence = f"{silent} of {len(rows)} give right results on the host device."
     lines = [*summary(rows), "", silence, ""]
+    if old := earlier(check, gpu, host):
+        lines += [OLD, "", *old, ""]
     clean = {tool: run for tool, run in gpu.get("clean", {}).items() if tool in SANITIZERS}
     if clean:
         told = "; ".join(f"{tool}: {run['line'] or 'nothing'}" for tool, run in clean.items())
-        lines += [f"Reported of the kernels without a bug: {told}.", ""]
+        count = min(len(run["result"]) for run in clean.values())
+        then = ", of earlier sources" if is_old(clean, digest_of_clean()) else ""
+        lines += [f"Reported of the kernels without a bug ({count} scenarios{then}): {told}.", ""]
     return HEADER.format(version=version) + "\n".join([*lines, *markdown([head, *rows])]) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", type=Path)
-    parser.add_argument("--sanitizer", type=Path)
-    parser.add_argument("--plain", type=Path)
+    parser.add_argument("--check", type=Path, default=CHECK)
+    parser.add_argument("--sanitizer", type=Path, default=SANITIZER)
+    parser.add_argument("--plain", type=Path, default=PLAIN)
     parser.add_argument("--out", type=Path, default=ROOT / "docs/seeded-bugs.md")
     args = parser.parse_args()
     page = text(load(args.check), load(args.sanitizer), load(args.plain))

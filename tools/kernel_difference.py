@@ -1,11 +1,12 @@
 """How far the host device's numbers are from a GPU's, kernel by kernel:
 
     python tools/kernel_difference.py run --device D F.npz
-    python tools/kernel_difference.py compare HOST.npz GPU.npz [--page] [--json F]
+    python tools/kernel_difference.py compare HOST.npz GPU.npz [--json F] [--page F]
 
 `run` runs every clean scenario of tests/check/bugs, one a kernel, on seeded data and keeps what the
-kernels gave. `compare` prints the worst difference of each result over its largest element, and
-whether the bits are equal; --page prints the table of docs/host-device.md.
+kernels gave. `compare` writes the worst difference of each result over its largest element, and
+whether the bits are equal, into benchmarks/results/h200/kernel_difference.json and the section of
+docs/host-device.md, or the files named; environment.json beside GPU.npz tells the GPU and commit.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from lowgraph.kernels import Library  # noqa: E402
 from tests.check.bugs.bench import Bench  # noqa: E402
 from tests.check.bugs.scenarios import SCENARIOS  # noqa: E402
 
+RECORDED = ROOT / "benchmarks/results/h200/kernel_difference.json"
+PAGE = ROOT / "docs/host-device.md"
+BEGIN, END = "<!-- kernel-difference -->", "<!-- /kernel-difference -->"
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -47,9 +52,16 @@ def results(device_spec: str) -> dict[str, Array]:
 
 
 def differences(host: dict[str, Array], gpu: dict[str, Array]) -> list[dict[str, Any]]:
-    """Rows of result, elements, worst difference over the largest element, and equal bits."""
+    """Rows of result, elements, worst difference over the largest element, and equal bits.
+
+    Raises SystemExit where the two are of different scenarios.
+    """
+    shapes = [{(name, array.shape) for name, array in of.items()} for of in (host, gpu)]
+    if unlike := sorted(name for name, _ in shapes[0] ^ shapes[1]):
+        told = ", ".join(dict.fromkeys(unlike))
+        raise SystemExit(f"run both devices on one commit; these are not in both alike: {told}")
     rows = []
-    for name in sorted(host.keys() & gpu.keys()):
+    for name in sorted(host):
         one, other = host[name].astype(np.float64), gpu[name].astype(np.float64)
         scale = max(float(np.abs(other).max(initial=0.0)), 1e-30)
         worst = float(np.abs(one - other).max(initial=0.0)) / scale
@@ -64,13 +76,38 @@ def differences(host: dict[str, Array], gpu: dict[str, Array]) -> list[dict[str,
     return rows
 
 
-def page(rows: list[dict[str, Any]]) -> str:
-    """The table, as Markdown."""
-    lines = ["| kernel's result | elements | worst difference / largest element |", "|---|---|---|"]
-    for row in rows:
-        told = "equal bits" if row["equal_bits"] else f"{row['worst_relative']:.1e}"
-        lines.append(f"| {row['result']} | {row['elements']} | {told} |")
+def section(content: dict[str, Any]) -> str:
+    """What docs/host-device.md says of a file of `compare`, between its marks."""
+    rows = content["rows"]
+    equal = sum(row["equal_bits"] for row in rows)
+    lines = [
+        f"Against an {content['gpu']} (driver {content['driver']}) {equal} of {len(rows)} results"
+        " have equal bits; the others:",
+        "",
+        "| kernel's result | elements | worst difference / largest element |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {row['result']} | {row['elements']} | {row['worst_relative']:.1e} |"
+              for row in rows if not row["equal_bits"]]  # fmt: skip
     return "\n".join(lines)
+
+
+def marked(page: str, text: str) -> str:
+    """The page with the text between its marks. Raises ValueError without them."""
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    return f"{page[:begin]}\n{text}\n{page[end:]}"
+
+
+def facts(gpu_file: Path) -> dict[str, Any]:
+    """Where the GPU's numbers are from, as environment.json beside the file says.
+
+    Raises SystemExit without that file.
+    """
+    beside = gpu_file.with_name("environment.json")
+    if not beside.is_file():
+        raise SystemExit(f"{beside} is missing: tools/on_device.sh writes it, with {gpu_file.name}")
+    told: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
+    return told
 
 
 def main() -> int:
@@ -83,8 +120,8 @@ def main() -> int:
     compare = commands.add_parser("compare")
     compare.add_argument("host", type=Path)
     compare.add_argument("gpu", type=Path)
-    compare.add_argument("--page", action="store_true", help="print the table for the docs")
-    compare.add_argument("--json", type=Path)
+    compare.add_argument("--json", type=Path, default=RECORDED)
+    compare.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
     if options.command == "run":
         found = results(options.device)
@@ -92,9 +129,11 @@ def main() -> int:
         print(f"{len(found)} results of {len(SCENARIOS)} scenarios -> {options.file}")
         return 0
     rows = differences(dict(np.load(options.host)), dict(np.load(options.gpu)))
-    if options.json:
-        options.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
-    print(page(rows))
+    content = {**facts(options.gpu), "rows": rows}
+    options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    page = options.page.read_text(encoding="utf-8")
+    options.page.write_text(marked(page, section(content)), encoding="utf-8")
+    print(section(content))
     return 0
 
 

@@ -11,6 +11,8 @@
 # BENCH_ROWS: rows of `lowgraph bench` (all), BENCH_MINUTES: time for it (no limit).
 #   ONLY="beside rivals" BENCH_MINUTES=8 tools/on_device.sh RESULTS --bench
 # fills the table of docs/bench.md, and nothing else, in one run.
+# BUGS_SECONDS: time for compute-sanitizer (260); it makes the runs that benchmarks/results lacks or
+# holds of other sources. The file goes back there, and tools/bug_table.py writes the page.
 # OTHER_BINDINGS: a folder with another release of cuda-bindings; the tests run with it as well.
 set -uo pipefail
 
@@ -139,7 +141,8 @@ beside() {  # beside MODEL PRESET: graphed beside ungraphed, and lowgraph beside
     --device cuda --out "$results/wild.json.gz" --jobs 8 "$WILD_FIRST" "$WILD_COUNT"
 part "numbers of kernels" "$python" tools/kernel_difference.py run --device cuda "$results/kernels.npz"
 [ "$bugs" = no ] || part "compute-sanitizer" "$python" tools/sanitizer_table.py \
-    "$results/seeded_bugs_sanitizer.json" --seconds 260 --clean --jobs 14
+    "$results/seeded_bugs_sanitizer.json" --seconds "${BUGS_SECONDS:-260}" --clean --jobs 14 \
+    --begin-with benchmarks/results/h200/seeded_bugs_sanitizer.json
 for name in step_overhead update_costs journal_cost optimizer_costs charlm_kernels; do
     [ "$bench" = no ] || part "$name" "$python" "benchmarks/$name.py" --device cuda \
         --json "$results/$name.json"

@@ -51,7 +51,7 @@ NOT_RUN_BY = {
         "test_an_endless_kernel_is_stopped_and_the_script_goes_on[counts]",
         "tests/hostdev/test_check_command.py::test_without_checks_an_endless_kernel_is_a_fault",
         "tests/hostdev/test_kernel_build.py::test_named_compiler_is_used_and_changes_the_key",
-        "tests/check/test_tools.py::test_the_sanitizer_is_run_once_a_bug_and_killed_in_time",
+        "tests/check/test_runs.py",
     ],
     "address": [],
 }

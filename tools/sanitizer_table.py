@@ -2,18 +2,21 @@
 
     python tools/sanitizer_table.py FILE [--tools plain,memcheck,racecheck,initcheck,synccheck]
         [--sanitizer PATH] [--jobs 16] [--seconds 600] [--timeout 60] [--names A,B] [--clean]
-        [--device cuda]
+        [--device cuda] [--begin-with FILE]
 
 Runs every bug of tests/check/bugs under every tool, many at once, in the order of the tools;
 `plain` is no tool, says whether the results are right, and leaves the kernels in the build cache.
-FILE is written after every run, and runs that it holds already are not made again; within --seconds
-the program ends, with what it has. Each run is a process group of its own, killed at its timeout.
-With `--device host --tools plain` it fills the host device's column, on any machine.
---clean runs the scenarios without bugs as well, each tool over all of them: it must report nothing.
+FILE is written after every run, and runs that it holds of today's sources (tests/check/bugs/digest)
+are not made again; within --seconds the program ends, with what it has. Each run is a process group
+of its own, killed at its timeout. With `--device host --tools plain` it fills the host device's
+column, on any machine. --clean runs the scenarios without bugs as well, each tool over all of them:
+it must report nothing. --begin-with: where there is no FILE yet, begin with the runs of this one,
+if they are of the same GPU, driver and version of the sanitizer.
 
-FILE: {"version", "bugs": {bug: {tool: run}}, "clean": {tool: run}}; a run has found, line (the
-report's first), place ("file:line" or ""), place_is_right, result (of run_bug.py), exit (null:
-killed), seconds, log (the tool's first lines). A run that was cut short by --seconds is left out.
+FILE: {"gpu", "driver", "version", "bugs": {bug: {tool: run}}, "clean": {tool: run}}; a run has
+found, line (the report's first), place ("file:line" or ""), place_is_right, result (of run_bug.py),
+exit (null: killed), seconds, log (the tool's first lines), source (the digest) and commit. A run
+that was cut short by --seconds is left out.
 """
 
 from __future__ import annotations
@@ -28,7 +31,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,10 +41,12 @@ sys.path.insert(0, str(ROOT))
 
 from tests.check.bugs.scenarios import SCENARIOS  # noqa: E402
 from tests.check.bugs.table import BUGS, BY_NAME  # noqa: E402
+from tools.environment import environment  # noqa: E402
+from tools.run_file import CLEAN, Table  # noqa: E402
 
 TOOLS = ("plain", "memcheck", "racecheck", "initcheck", "synccheck")
 ERRORS_FOUND = 99
-CLEAN = "all scenarios"
+PROOF = "fill_no_guard"
 # What a report begins with, in any tool. A failed driver call ("Program hit") is none of them: it
 # follows from the fault, and says nothing that the plain run does not say.
 REPORT = re.compile(
@@ -51,39 +55,24 @@ REPORT = re.compile(
     re.IGNORECASE,
 )
 PLACE = re.compile(r"([\w.]+\.cuh?):(\d+)")
-GIVE_UP, ENDLESS = 50, 20  # seconds until run_bug.py ends by itself, compiling included
+ENDLESS = 20  # seconds until run_bug.py ends by itself, compiling included; others: the timeout
 FIRST_PORT, PORTS = 51000, 20  # each job has ports of its own: the tools meet on 54312 otherwise
 
 
-class Table:
-    """The file, and what is to be done."""
-
-    def __init__(self, file: Path) -> None:
-        self.file, self._lock = file, threading.Lock()
-        self.content: dict[str, Any] = {"version": "", "bugs": {}, "clean": {}}
-        if file.is_file():
-            self.content.update(json.loads(file.read_text(encoding="utf-8")))
-
-    def has(self, name: str, tool: str) -> bool:
-        """Whether that run was made."""
-        return tool in self._row(name)
-
-    def put(self, name: str, tool: str, run: dict[str, Any]) -> None:
-        """Enter a run, and write the file anew beside the old one."""
-        with self._lock:
-            self._row(name)[tool] = run
-            fresh = self.file.with_suffix(".new")
-            fresh.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
-            fresh.replace(self.file)
-
-    def _row(self, name: str) -> dict[str, Any]:
-        if name == CLEAN:
-            return self.content["clean"]  # type: ignore[no-any-return]
-        return self.content["bugs"].setdefault(name, {})  # type: ignore[no-any-return]
+def facts(device: str, sanitizer: str) -> dict[str, str]:
+    """What all runs of a file have in common: gpu, driver and the sanitizer's version."""
+    if device == "host":
+        return {"gpu": "host device", "driver": "", "version": ""}
+    code, text = run_group([sanitizer, "--version"], 30) if sanitizer else (0, "")
+    version = [line for line in text.splitlines() if "ersion" in line]
+    here = environment()
+    told = version[0].strip() if code == 0 and version else text[:200]
+    return {"gpu": here["gpu"], "driver": here["driver"], "version": told}
 
 
 def command_of(name: str, tool: str, port: int, out: Path, args: argparse.Namespace) -> list[str]:
-    give_up = ENDLESS if name != CLEAN and BY_NAME[name].is_alone else GIVE_UP
+    endless = name != CLEAN and BY_NAME[name].is_alone
+    give_up = ENDLESS if endless else max(1, args.timeout - 10)
     names = ["--clean", *SCENARIOS] if name == CLEAN else [name]
     script = [sys.executable, str(ROOT / "tests/check/run_bug.py"), *names, "--device"]
     script += [args.device, "--give-up", str(give_up), "--out", str(out)]
@@ -140,9 +129,15 @@ def parse(
 
 def run_one(name: str, tool: str, table: Table, args: argparse.Namespace) -> None:
     """Make a run, unless the time is up, and enter it."""
+    if (run := make(name, tool, args)) is not None:
+        table.put(name, tool, run)
+
+
+def make(name: str, tool: str, args: argparse.Namespace) -> dict[str, Any] | None:
+    """A run; None when the time is up before it ends."""
     left = args.deadline - time.monotonic()
     if left < 5:
-        return
+        return None
     limit = min(args.timeout * (4 if name == CLEAN else 1), left)
     slot = args.slots.get()
     begin = time.monotonic()
@@ -155,11 +150,23 @@ def run_one(name: str, tool: str, table: Table, args: argparse.Namespace) -> Non
             args.slots.put(slot)
         results = json.loads(out.read_text(encoding="utf-8"))["results"] if out.is_file() else []
     if code is None and limit < args.timeout:
-        return  # the program's time was up, not the run's: to be made again
+        return None  # the program's time was up, not the run's: to be made again
     run = {**parse(name, code, output, results), "seconds": round(time.monotonic() - begin, 1)}
-    table.put(name, tool, run)
     print(f"{tool} {name}: {run['result']} {run['line']} {run['place']} ({run['seconds']} s)",
           flush=True)  # fmt: skip
+    return run
+
+
+def prove(table: Table, args: argparse.Namespace) -> None:
+    """Run the bug that memcheck must see, before any other: what sees nothing here reports nothing.
+
+    On a machine that compute-sanitizer does not support each bug would count as missed.
+    """
+    run = make(PROOF, "memcheck", args)
+    if run is None or not run["found"]:
+        log = run["log"] if run else "no time"
+        raise SystemExit(f"memcheck does not see {PROOF} here, so no tool is run: {log}")
+    table.put(PROOF, "memcheck", run)
 
 
 def todo(table: Table, args: argparse.Namespace) -> tuple[list[Any], list[Any]]:
@@ -184,6 +191,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--names", default="")
     parser.add_argument("--clean", action="store_true")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--begin-with", type=Path)
     args = parser.parse_args()
     foreign = set(args.tools.split(",")) - set(TOOLS)
     unknown = set(filter(None, args.names.split(","))) - set(BY_NAME)
@@ -200,11 +208,9 @@ def main() -> None:
     args.slots = queue.SimpleQueue()
     for slot in range(args.jobs):
         args.slots.put(slot)
-    table = Table(args.file)
-    if args.sanitizer and not table.content["version"]:
-        code, text = run_group([args.sanitizer, "--version"], 30)
-        version = [line for line in text.splitlines() if "ersion" in line]
-        table.content["version"] = version[0].strip() if code == 0 and version else text[:200]
+    table = Table(args.file, args.begin_with, facts(args.device, args.sanitizer))
+    if any(tool != "plain" for pairs in todo(table, args) for _, tool in pairs):
+        prove(table, args)
     finite, endless = todo(table, args)
     # Few at a time where a kernel holds the GPU until its process is gone.
     for pairs, jobs in ((finite, args.jobs), (endless, min(args.jobs, 4))):

@@ -2,7 +2,9 @@
 
     python tests/check/judging.py FILE [NAME...]
 
-writes {bug: verdict}, one verdict a bug, in the form that tools/bug_table.py reads.
+writes {bug: verdict}, one verdict a bug, in the form that tools/bug_table.py reads. Verdicts that
+FILE holds stay; without names those are made that it lacks or that are of other sources than
+today's (tests/check/bugs/digest.py). After a change of the checker, begin with no FILE.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,12 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from tests.check.bugs.bug import Bug  # noqa: E402
+from tests.check.bugs.digest import digest  # noqa: E402
 from tests.check.bugs.table import BUGS, BY_NAME  # noqa: E402
 
 SCRIPT = "tests/check/run_bug.py"
-SECONDS_EACH = 60.0  # for one bug, compiling included
-GIVE_UP = 30.0  # the checker must have ended an endless kernel by then
+SECONDS_EACH = 600.0  # for one bug, compiling included, on a busy machine
+GIVE_UP = 500.0  # the checker must have ended an endless kernel by then
 
 Finding = dict[str, Any]
 
@@ -52,14 +55,18 @@ def has_checker() -> bool:
 
 def check(
     names: Sequence[str], *flags: str, give_up: float = GIVE_UP
-) -> tuple[list[Finding], list[dict[str, Any]], str]:
-    """Run names in one process under the checker; findings, results of run_bug.py, output."""
+) -> tuple[list[Finding] | None, list[dict[str, Any]], str]:
+    """Run names in one process under the checker; findings, results of run_bug.py, output.
+
+    Findings: None where the process ended before it had written them.
+    """
     with tempfile.TemporaryDirectory() as folder:
         found, out = Path(folder, "findings.json"), Path(folder, "results.json")
         script = [SCRIPT, *names, *flags, "--give-up", str(give_up), "--out", str(out)]
         command = ["-m", "lowgraph", "check", *script, "--json", str(found)]
         done = _run(*command, seconds=SECONDS_EACH * len(names))
-        findings, results = _list(found, "findings"), _list(out, "results")
+        findings = _list(found, "findings") if found.is_file() else None
+        results = _list(out, "results")
     return findings, results, done.stdout[-2000:]
 
 
@@ -72,19 +79,28 @@ def _list(file: Path, key: str) -> list[dict[str, Any]]:
 
 
 def judge_all(names: Iterable[str]) -> dict[str, Verdict]:
-    """Verdicts by name. Several share a process, until one of them loses the context."""
-    verdicts: dict[str, Verdict] = {}
-    waiting = list(names)
+    """Verdicts by name."""
+    return {verdict.name: verdict for verdict in judge_each(names)}
+
+
+def judge_each(names: Iterable[str]) -> Iterator[Verdict]:
+    """A verdict for each name. Several share a process, until one of them loses the context.
+
+    Where the process itself is lost, and with it the findings of all, fewer share the next one.
+    """
+    waiting, most = list(names), len(BUGS)
     while waiting:
-        group = _group(waiting)
+        group = _group(waiting)[:most]
         findings, results, output = check(group)
+        if findings is None and len(group) > 1:
+            most = len(group) // 2
+            continue
         ran = {r["name"]: r["result"] for r in results if r["result"] != "not run"}
-        for name in group:
-            # The first one counts as run in any case, or a process that died would come again.
-            if name in ran or name == group[0]:
-                verdicts[name] = judge(BY_NAME[name], findings, ran.get(name, output))
-        waiting = [name for name in waiting if name not in verdicts]
-    return verdicts
+        # The first one counts as run in any case, or a process that died would come again.
+        done = [name for name in group if name in ran or name == group[0]]
+        for name in done:
+            yield judge(BY_NAME[name], findings or [], ran.get(name, output))
+        waiting = [name for name in waiting if name not in done]
 
 
 def _group(waiting: Sequence[str]) -> list[str]:
@@ -160,12 +176,18 @@ def _run(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
 
 
 def main() -> None:
-    """Judge the named bugs, or all."""
-    file, names = Path(sys.argv[1]), sys.argv[2:] or [bug.name for bug in BUGS]
-    verdicts = {name: asdict(verdict) for name, verdict in judge_all(names).items()}
-    file.write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
-    missed = [name for name, verdict in verdicts.items() if not verdict["found"]]
-    print(f"{len(verdicts) - len(missed)} of {len(verdicts)} found; missed: {', '.join(missed)}")
+    """Judge the named bugs, or those that the file lacks; it is written after every verdict."""
+    file, held = Path(sys.argv[1]), dict[str, dict[str, Any]]()
+    if file.is_file():
+        held = json.loads(file.read_text(encoding="utf-8"))
+    sources = {bug.name: digest(bug) for bug in BUGS}
+    lacking = [name for name in sources if held.get(name, {}).get("source") != sources[name]]
+    for verdict in judge_each(sys.argv[2:] or lacking):
+        held[verdict.name] = {**asdict(verdict), "source": sources[verdict.name]}
+        told = {name: held[name] for name in sources if name in held}
+        file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    missed = [name for name, verdict in held.items() if not verdict["found"]]
+    print(f"{len(held) - len(missed)} of {len(held)} found; missed: {', '.join(missed)}")
 
 
 if __name__ == "__main__":

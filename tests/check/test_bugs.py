@@ -63,6 +63,7 @@ def test_a_bug_is_one_fault_that_takes_place(bug: Bug) -> None:
     assert all(kind in KINDS and reason for kind, reason in bug.other_kinds)
     assert f"void {bug.kernel}(" in bug.changed() or f") {bug.kernel}(" in bug.changed()
     assert bug.why.endswith("."), bug.why
+    assert bug.scenario in SCENARIOS
 
 
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.fault], ids=lambda bug: bug.name)
@@ -136,7 +137,7 @@ def verdicts(checker: None, request: pytest.FixtureRequest) -> dict[str, Verdict
 def test_no_finding_without_a_bug(checker: None) -> None:
     # None of them is endless: the time is for a slow machine, or a sanitizer.
     findings, results, output = check(list(SCENARIOS), "--clean", give_up=240)
-    assert not findings
+    assert findings == [], output
     assert {result["result"] for result in results} == {"right"}, output
 
 

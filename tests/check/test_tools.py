@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from tests.check import judging
 from tests.check.bugs.table import BUGS, BY_NAME
 from tests.check.judging import judge
-from tools import bug_table, sanitizer_table
+from tools import sanitizer_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -130,6 +129,28 @@ def test_all_are_judged_though_a_fault_ends_a_process(monkeypatch: pytest.Monkey
         assert len(group) == 1 or not any(BY_NAME[name].is_alone for name in group)
 
 
+def test_a_process_that_is_lost_takes_no_other_bugs_findings_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bug that outlasts the time ends its process before the command has written anything."""
+    fatal = "smooth_after_last"
+
+    def check(names: list[str]) -> tuple[list[dict[str, Any]] | None, list[dict[str, Any]], str]:
+        if fatal in names:
+            return None, [{"name": name, "result": "gave up"} for name in names], "lost"
+        found = [finding(kind=bug.kind, kernel=bug.kernel, file=f"{bug.name}.cu", line=line)
+                 for bug in map(BY_NAME.__getitem__, names)
+                 for _, line in [min(bug.places())]]  # fmt: skip
+        return found, [{"name": name, "result": "wrong"} for name in names], ""
+
+    monkeypatch.setattr(judging, "check", check)
+    names = [bug.name for bug in BUGS if bug.places() and not bug.through]
+    verdicts = judging.judge_all(names)
+
+    assert [name for name in names if not verdicts[name].found] == [fatal]
+    assert verdicts[fatal].result == "gave up"
+
+
 def test_a_report_of_memcheck_is_read() -> None:
     run = sanitizer_table.parse("fill_no_guard", 99, MEMCHECK, [{"result": "fault"}])
     assert run["found"]
@@ -137,45 +158,3 @@ def test_a_report_of_memcheck_is_read() -> None:
     assert (run["place"], run["place_is_right"]) == ("quad.cuh:36", True)
     silent = sanitizer_table.parse("fill_no_guard", 0, "========= ERROR SUMMARY: 0 errors\n", [])
     assert not silent["found"]
-
-
-def test_the_sanitizer_is_run_once_a_bug_and_killed_in_time(tmp_path: Path) -> None:
-    """A stand-in that reports one bug and hangs on the other."""
-    report, log = tmp_path / "report", tmp_path / "log"
-    report.write_text(MEMCHECK, encoding="utf-8")
-    stand_in = tmp_path / "sanitizer"
-    stand_in.write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] && echo Version 1 && exit 0\necho run >> {log}\n'
-        f'case "$*" in *block_sum*) sleep 60;; *) cat {report}; exit 99;; esac\n',
-        encoding="utf-8",
-    )
-    stand_in.chmod(0o755)
-    file = tmp_path / "table.json"
-    names = "block_sum_unsigned_countdown,fill_no_guard"
-    command = [sys.executable, str(ROOT / "tools/sanitizer_table.py"), str(file), "--names", names]
-    command += ["--tools", "memcheck", "--sanitizer", str(stand_in), "--timeout", "1"]
-    for _ in range(2):
-        subprocess.run(command, check=True, timeout=60, env={**os.environ})
-
-    content = json.loads(file.read_text(encoding="utf-8"))
-    runs = {name: content["bugs"][name]["memcheck"] for name in names.split(",")}
-    assert content["version"] == "Version 1"
-    assert runs["fill_no_guard"]["place_is_right"]
-    assert runs["block_sum_unsigned_countdown"]["exit"] is None
-    assert log.read_text(encoding="utf-8").count("run") == 2, "a run of the file was repeated"
-
-
-def test_the_page_has_a_row_for_each_bug_and_what_is_known_of_it() -> None:
-    runs = {"plain": {"result": "right"}, "memcheck": {"found": True, "place": "x.cu:1",
-            "place_is_right": False, "exit": 99}}  # fmt: skip
-    gpu = {"version": "Version 1", "bugs": {"fill_no_guard": runs}, "clean": {}}
-    host = {"bugs": {"fill_no_guard": {"plain": {"result": "fault"}}}}
-    page = bug_table.text({"fill_no_guard": {"found": True}}, gpu, host)
-    rows = [line for line in page.splitlines() if line.startswith("| `")]
-    assert len(rows) == len(BUGS)
-    (known,) = (line for line in rows if line.startswith("| `fill_no_guard`"))
-    cells = [cell.strip() for cell in known.strip("|").split("|")]
-    assert cells[3:] == ["found", "elsewhere", "–", "–", "–", "fault", "right"]
-    (kind,) = (line for line in page.splitlines() if line.startswith("| out-of-bounds |"))
-    cells = [cell.strip() for cell in kind.strip("|").split("|")]
-    assert cells[2:] == ["1 of 1", "1 of 1", "–", "–", "–", "1 of 1"], "of those that were run"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 from lowgraph.errors import ConfigError
 from lowgraph.hostdev import kernel_build, settings
 from tests.support.process import ROOT, output_of
+from tools import sanitize
 
 pytestmark = pytest.mark.host
 SOURCE = Path(__file__).parent / "kernels" / "faults.cu"
@@ -114,6 +118,29 @@ def test_gdb_stops_in_one_cuda_thread_at_a_line(tmp_path: Path) -> None:
     assert "\n2.5\n" in said and "exited normally" in said
 
 
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not there")
+def test_the_page_stops_where_it_says() -> None:
+    """The command of docs/host-device.md as it stands, and what its `print`s are said to give."""
+    page = (ROOT / "docs/host-device.md").read_text(encoding="utf-8")
+    block = page.partition("LOWGRAPH_HOST_DEBUG=1 gdb")[2].partition("```")[0]
+    options, _, program = block.partition("(gdb)")[0].replace("\\\n", " ").partition("--args")
+    told = dict(re.findall(r"^\(gdb\) (print \w.*?) +# .*: (\d+)$", block, re.MULTILINE))
+    assert list(told) == ["print i", "print x[i]"]
+    prints = [part for command in told for part in ("-ex", command)]
+    python, *script = shlex.split(program)
+    assert python == "python"
+    command = ["gdb", "-batch", "-nx", *shlex.split(options), *prints, "--args", sys.executable]
+    done = subprocess.run(
+        [*command, *script], cwd=ROOT, env={**os.environ, DEBUG: "1", "DEBUGINFOD_URLS": ""},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    if "ptrace: Operation not permitted" in done.stderr:
+        pytest.skip("this system does not let gdb run a program")
+    assert re.findall(r"^\$\d+ = (\d+)$", done.stdout, re.MULTILINE) == list(told.values()), (
+        done.stdout + done.stderr
+    )
+
+
 def test_debug_kernels_are_cached_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = set()
     for told in ("", "0", "1"):
@@ -129,3 +156,11 @@ def test_an_unknown_sanitizer_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("LOWGRAPH_HOST_SANITIZE", "memory")
     with pytest.raises(ConfigError, match="'memory': give one of thread, address"):
         settings.sanitizer_flags()
+
+
+@pytest.mark.parametrize("left_out", [*sanitize.NOT_RUN, *chain(*sanitize.NOT_RUN_BY.values())])
+def test_what_no_sanitizer_runs_is_there(left_out: str) -> None:
+    """pytest says nothing of a test to leave out that has another name by now."""
+    file, _, test = left_out.partition("::")
+    source = (ROOT / file).read_text(encoding="utf-8")
+    assert f"def {test.partition('[')[0]}(" in source or not test

@@ -52,3 +52,13 @@ def test_a_part_fails_with_any_of_its_commands(
     assert [line.partition(" on ")[2].partition(":")[0] for line in others] == ["other"]
     everything = ("parity_mamba2.json", "ab_charlm.json", "train_small_other_bindings", "--stamp")
     assert all(word in done.stdout for word in everything), "the others run all the same"
+
+
+def test_bugs_begin_with_the_runs_of_the_checkout(tmp_path: Path) -> None:
+    done = run(tmp_path, "nothing", "--fast", "--bugs")
+    (line,) = (line for line in done.stdout.splitlines() if "sanitizer_table.py" in line)
+    words = line.split(" on ")[0].split()[1:]
+    file, held = words[1], Path(words[words.index("--begin-with") + 1])
+    assert file == f"{tmp_path}/results/seeded_bugs_sanitizer.json"
+    assert (ROOT / held).is_file() and held.name == Path(file).name
+    assert {"--clean", "--seconds"} <= set(words)

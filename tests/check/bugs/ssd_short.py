@@ -8,7 +8,7 @@ FORWARD = (
     Bug(
         name="ssd_short_decay_no_barrier",
         file="ssd_short.cu", kernel="ssd_short_forward", kind="shared-race",
-        scenario="ssd_one_block",
+        scenario="ssd_short",
         old="    make_factors(w.x);\n    __syncthreads();\n",
         new="    make_factors(w.x);\n",
         at=("w.decay[t] = sum;",
@@ -43,7 +43,7 @@ BACKWARD = (
     Bug(
         name="ssd_short_bound_no_barrier",
         file="ssd_short_backward.cu", kernel="ssd_short_backward", kind="shared-race",
-        scenario="ssd_one_block",
+        scenario="ssd_short",
         old="    run_stripe(w, own, stripe, T);\n    __syncthreads();\n",
         new="    run_stripe(w, own, stripe, T);\n",
         at=("run_stripe(w, own, stripe, T);",

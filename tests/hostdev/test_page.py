@@ -1,0 +1,98 @@
+"""docs/host-device.md has the numbers of the recordings and of the measured results."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.runner import RECORDED as SEQUENCES
+from tests.conformance.runner import load as load_sequences
+from tests.conformance.test_wild import RECORDED as WILD
+from tests.traces.catalogue import runs
+from tests.traces.record import recordings
+from tests.traces.record_wild import load as load_wild
+from tools import kernel_difference
+
+PAGE = kernel_difference.PAGE.read_text(encoding="utf-8")
+RESULTS = kernel_difference.RECORDED.parent
+ROUNDED = "attention_mma_backward: dqkv"
+"""The one result whose inputs of products are rounded to bfloat16 on the way."""
+
+
+def numbers(pattern: str) -> list[int]:
+    """The integers of the page's one place that fits, thin groups of three digits included."""
+    (found,) = re.findall(pattern.replace("N", r"(\d+(?: \d{3})*)"), PAGE)
+    told = (found,) if isinstance(found, str) else found
+    return [int(number.replace(" ", "")) for number in told]
+
+
+def read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    return content
+
+
+def test_how_much_is_recorded() -> None:
+    traces = recordings().values()
+    names = {key.rpartition(" [")[0] for key in runs()}
+    recorded = sum(len(trace["scenarios"]) for trace in traces)
+    died = {key for trace in traces for key, _ in trace.get("left_out", [])}
+    said = numbers(r"named scenarios \| N names, N runs recorded .*?, N end the process there")
+    assert said == [len(names), recorded, len(died)]
+    wild = sorted(len(load_wild(path)["sequences"]) for path in WILD)
+    assert numbers(r"\| N to learn from, N to judge by \|") == wild
+    assert numbers(r"sequences of one capture \| N \|") == [
+        sum(len(load_sequences(path)) for path in SEQUENCES)
+    ]
+
+
+def test_the_kernels_table_is_what_was_measured() -> None:
+    content = read("kernel_difference.json")
+    assert kernel_difference.marked(PAGE, kernel_difference.section(content)) == PAGE
+    worst = {row["result"]: row["worst_relative"] for row in content["rows"]}
+    bounds = re.findall(r"within (\de-\d) of the largest element in the others, (\de-\d)", PAGE)
+    close, rounded = map(float, bounds[0])
+    assert worst.pop(ROUNDED) < rounded
+    assert max(worst.values()) < close
+
+
+def test_the_losses_agree_as_far_as_the_page_says() -> None:
+    losses = read("agreement.json")["losses"]
+    cuda, host = (np.array(losses[device]) for device in ("cuda", "host"))
+    assert "first\nnine losses are equal to the last bit" in PAGE
+    assert "over 40 steps they are at most 8e-8 apart" in PAGE
+    assert cuda[:9].tolist() == host[:9].tolist()
+    assert len(cuda) == 40
+    assert (np.abs(cuda - host) / np.abs(cuda)).max() < 8e-8
+
+
+# ---- tools/kernel_difference.py ----
+
+
+def test_differences_are_over_the_largest_element() -> None:
+    host = {"a": np.float32([1.0, 2.0, -4.0]), "b": np.int32([1, 2])}
+    gpu = {"a": np.float32([1.0, 2.5, -4.0]), "b": np.int32([1, 2])}
+    first, second = kernel_difference.differences(host, gpu)
+    assert (first["worst_relative"], first["equal_bits"], first["elements"]) == (0.125, False, 3)
+    assert (second["worst_relative"], second["equal_bits"]) == (0.0, True)
+    text = kernel_difference.section({"gpu": "G", "driver": "D", "rows": [first, second]})
+    assert "Against an G (driver D) 1 of 2 results have equal bits" in text
+    assert text.endswith("| a | 3 | 1.2e-01 |")
+
+
+def test_runs_of_other_scenarios_are_not_compared() -> None:
+    host = {"a": np.zeros(3), "b": np.zeros(2), "c": np.zeros(1)}
+    gpu = {"a": np.zeros(3), "b": np.zeros(4)}
+    with pytest.raises(SystemExit, match="on one commit; these are not in both alike: b, c"):
+        kernel_difference.differences(host, gpu)
+
+
+def test_a_file_without_its_origin_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"environment\.json is missing: tools/on_device\.sh"):
+        kernel_difference.facts(tmp_path / "kernels.npz")
+    (tmp_path / "environment.json").write_text('{"gpu": "G"}', encoding="utf-8")
+    assert kernel_difference.facts(tmp_path / "kernels.npz") == {"gpu": "G"}
