@@ -7,8 +7,9 @@
 // the digits of a tiny loss.
 // Shapes: logits, dlogits, targets [count], targets in [0,1]; partial [blocks]; loss [1].
 
-#include "common/quad.cuh"     // quads
-#include "common/sigmoid.cuh"  // sigmoid_quad
+#include "common/grid_wait.cuh"  // grid_wait
+#include "common/quad.cuh"       // quads
+#include "common/sigmoid.cuh"    // sigmoid_quad
 
 #define THREADS 64
 
@@ -42,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(64) bce_partial(
     float* __restrict__ partial, float* dlogits, const float* logits,
     const float* __restrict__ targets, long long count, float scale)
 {
+    grid_wait();
     __shared__ double sums[THREADS];
     long long stride = (long long)gridDim.x * THREADS * 4;
     double sum = 0.0;
@@ -64,6 +66,7 @@ extern "C" __global__ void __launch_bounds__(64) bce_partial(
 extern "C" __global__ void __launch_bounds__(64) bce_final(
     float* __restrict__ loss, const float* __restrict__ partial, int blocks, long long count)
 {
+    grid_wait();
     __shared__ double sums[THREADS];
     double sum = 0.0;
     for (int i = threadIdx.x; i < blocks; i += THREADS) sum += partial[i];
