@@ -12,7 +12,8 @@ __device__ __forceinline__ void linger()
 }
 
 // x[i] = factor * y[i] + value   overwrites.   Launch: block 128, grid ceil(n/128).
-extern "C" __global__ void affine(float* x, const float* __restrict__ y, float factor, float value, int n)
+extern "C" __global__ void affine(
+    float* x, const float* __restrict__ y, float factor, float value, int n)
 {
     grid_wait();
     int i = blockIdx.x * blockDim.x + threadIdx.x;
