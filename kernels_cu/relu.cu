@@ -5,6 +5,8 @@
 // A NaN stays one, in both directions.
 // Shapes: y, dy [rows,C]; bias, dbias [C].
 
+#include "common/grid_wait.cuh"  // grid_wait
+
 #include "common/quad.cuh"  // quads
 
 #define ROW_STRIDE 16  // rows that a block walks at once
@@ -15,6 +17,7 @@
 extern "C" __global__ void __launch_bounds__(128) bias_relu_forward(
     float* __restrict__ y, const float* __restrict__ bias, int rows, int C)
 {
+    grid_wait();
     int quads = (C + 3) / 4;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, row = i / quads;
     if (row >= rows) return;
@@ -34,6 +37,7 @@ extern "C" __global__ void __launch_bounds__(128) bias_relu_forward(
 extern "C" __global__ void __launch_bounds__(128) bias_relu_backward(
     float* __restrict__ dy, float* __restrict__ dbias, const float* __restrict__ y, int rows, int C)
 {
+    grid_wait();
     __shared__ float4 sums[ROW_STRIDE][BLOCK_QUADS];
     int lane = threadIdx.x / BLOCK_QUADS, quad = threadIdx.x % BLOCK_QUADS;
     int c = (blockIdx.x * BLOCK_QUADS + quad) * 4, valid = c < C ? quad_valid(c, C) : 0;

@@ -21,16 +21,6 @@ from tests.support.rig import Rig
 
 # Those that do not wait, and why: nothing follows on set_condition but its own node.
 PLAIN = {("conditional.cu", "set_condition")}
-# Files whose kernels do not wait yet.
-LATER = {
-    "adamw.cu",
-    "cross_entropy.cu",
-    "gemm_mma.cu",
-    "grad_norm.cu",
-    "layernorm.cu",
-    "layernorm_backward.cu",
-    "relu.cu",
-}
 HEAD = '#include "common/grid_wait.cuh"\n'
 K = 'extern "C" __global__ void k(float* y, const float* __restrict__ x, int n)'
 STORE = "if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x] + 1.0f;"
@@ -96,8 +86,7 @@ def own_kernels() -> Iterator[tuple[Path, str]]:
 def test_every_kernel_of_lowgraph_waits_but_those_named_here() -> None:
     plain = {(path.name, name) for path, name in own_kernels()
              if not read_signature(path, name).waits}  # fmt: skip
-    assert {one for one in plain if one[0] not in LATER} == PLAIN
-    assert {file for file, _ in plain} - {file for file, _ in PLAIN} == LATER
+    assert plain == PLAIN
 
 
 def test_the_header_stands_ahead_of_all_that_kernels_are_made_of() -> None:
