@@ -22,6 +22,8 @@
 #if SHADOW
 #include <cuda_bf16.h>
 #else
+#include "common/grid_wait.cuh"  // grid_wait
+
 struct __nv_bfloat16;  // the header takes longer to compile than the kernel
 #endif
 
@@ -93,6 +95,7 @@ extern "C" __global__ void __launch_bounds__(128) adamw(
     const GradientStats* __restrict__ stats, const Control* __restrict__ control,
     long long n_decay, long long n)
 {
+    grid_wait();
     long long first = (long long)blockIdx.x * TURN;
     size_t addresses = (size_t)param | (size_t)m | (size_t)v | (size_t)grad | (size_t)ema;
     bool whole = first + TURN <= n && (addresses & 15) == 0;
@@ -132,6 +135,7 @@ extern "C" __global__ void __launch_bounds__(128) adamw(
 extern "C" __global__ void __launch_bounds__(128) adamw_shadow(
     __nv_bfloat16* __restrict__ shadow, const float* __restrict__ param, long long n)
 {
+    grid_wait();
     long long first = (long long)blockIdx.x * TURN;
     float4 p[QUADS];
     load_turn(p, param, first, n, first + TURN <= n && quad_aligned(param));

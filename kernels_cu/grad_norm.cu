@@ -11,6 +11,8 @@
 // Shapes: grad [n]; partial [blocks]; stats: one GradientStats; control: the control block.
 // Sums are float64, in an order that n alone decides: repeatable, and no square overflows.
 
+#include "common/grid_wait.cuh"  // grid_wait
+
 #include "common/control.cuh"   // Control
 #include "common/gradient.cuh"  // GradientStats, is_finite
 #include "common/turn.cuh"      // turns
@@ -55,6 +57,7 @@ __device__ __forceinline__ Partial block_sum(Partial* shared, Partial own)
 extern "C" __global__ void __launch_bounds__(128) grad_norm_partial(
     Partial* __restrict__ partial, const float* __restrict__ grad, long long n)
 {
+    grid_wait();
     __shared__ Partial shared[TURN_THREADS];
     Partial own = {0.0, 0};
     long long stride = (long long)gridDim.x * TURN;
@@ -73,6 +76,7 @@ extern "C" __global__ void __launch_bounds__(128) grad_norm_final(
     GradientStats* __restrict__ stats, const Partial* __restrict__ partial,
     const Control* __restrict__ control, int partials)
 {
+    grid_wait();
     __shared__ Partial shared[TURN_THREADS];
     Partial own = {0.0, 0};
     for (int p = threadIdx.x; p < partials; p += TURN_THREADS) {
