@@ -165,8 +165,8 @@ struct Slice {
     }
 };
 
-// The warp's share of the product over depth 0 .. depth_end, of which it has loaded the first slice.
-// The barrier keeps all loads before the first product: else the compiler saves registers and
+// The warp's share of the product over depth 0 .. depth_end, whose first slice is loaded. The
+// barrier keeps all loads before the first product: else the compiler saves registers and
 // predicates by loading some of them late, and each such group is another wait. It orders only
 // loads that may see another thread's stores, so no kernel here says __restrict__.
 template <int SIXTEENS, bool GATED, class A, class B>
