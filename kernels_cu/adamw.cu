@@ -12,6 +12,8 @@
 // gradients; control: the control block, advanced to this step.
 // EMA and SHADOW are defines, 0 or 1; without them ema and shadow are null.
 
+#include "common/grid_wait.cuh"  // grid_wait
+
 #ifndef EMA
 #define EMA 0
 #endif
@@ -22,8 +24,6 @@
 #if SHADOW
 #include <cuda_bf16.h>
 #else
-#include "common/grid_wait.cuh"  // grid_wait
-
 struct __nv_bfloat16;  // the header takes longer to compile than the kernel
 #endif
 

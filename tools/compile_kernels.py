@@ -29,6 +29,7 @@ from lowgraph.kernels import signature, source
 _TYPES = ({"act_t": "float"}, {"act_t": "__nv_bfloat16"})
 _NARROW_BIAS = {"act_t": "__nv_bfloat16", "bias_t": "__nv_bfloat16"}
 DEFINES = {
+    "adamw.cu": [{"EMA": ema, "SHADOW": shadow} for ema in ("0", "1") for shadow in ("0", "1")],
     "attention.cu": [{"HEAD_SIZE": size, **kind} for size in ("16", "32") for kind in _TYPES],
     "attention_mma.cu": [{"HEAD_SIZE": size} for size in ("16", "32", "64", "128")],
     "gemm_mma.cu": [
