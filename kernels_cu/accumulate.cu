@@ -1,7 +1,6 @@
 // Gradient accumulation: the mean of the gradients, and of the losses, of a step's micro-batches.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/turn.cuh"       // turns
+#include "common/turn.cuh"  // turns
 
 #define QUADS 4
 #define TURN TURN_ELEMENTS(QUADS)
@@ -14,7 +13,6 @@ extern "C" __global__ void __launch_bounds__(128) accumulate(
     float* __restrict__ sum, float* __restrict__ loss_sum, const float* __restrict__ grad,
     const float* __restrict__ loss, float scale, int overwrite, long long n)
 {
-    grid_wait();
     long long first = (long long)blockIdx.x * TURN;
     bool whole = first + TURN <= n && quad_aligned(sum) && quad_aligned(grad);
     if (blockIdx.x == 0 && threadIdx.x == 0) {

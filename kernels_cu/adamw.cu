@@ -12,8 +12,6 @@
 // gradients; control: the control block, advanced to this step.
 // EMA and SHADOW are defines, 0 or 1; without them ema and shadow are null.
 
-#include "common/grid_wait.cuh"  // grid_wait
-
 #ifndef EMA
 #define EMA 0
 #endif
@@ -95,7 +93,6 @@ extern "C" __global__ void __launch_bounds__(128) adamw(
     const GradientStats* __restrict__ stats, const Control* __restrict__ control,
     long long n_decay, long long n)
 {
-    grid_wait();
     long long first = (long long)blockIdx.x * TURN;
     size_t addresses = (size_t)param | (size_t)m | (size_t)v | (size_t)grad | (size_t)ema;
     bool whole = first + TURN <= n && (addresses & 15) == 0;
@@ -135,7 +132,6 @@ extern "C" __global__ void __launch_bounds__(128) adamw(
 extern "C" __global__ void __launch_bounds__(128) adamw_shadow(
     __nv_bfloat16* __restrict__ shadow, const float* __restrict__ param, long long n)
 {
-    grid_wait();
     long long first = (long long)blockIdx.x * TURN;
     float4 p[QUADS];
     load_turn(p, param, first, n, first + TURN <= n && quad_aligned(param));

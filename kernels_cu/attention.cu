@@ -15,9 +15,8 @@
 // shared memory 32 rows at a time. Two kernels for backward, one owning queries and one owning
 // keys, recompute p: no atomics.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/act.cuh"        // act_t, load_quad
-#include "common/unroll.cuh"     // UNROLL, VECTOR
+#include "common/act.cuh"     // act_t, load_quad
+#include "common/unroll.cuh"  // UNROLL, VECTOR
 
 #ifndef HEAD_SIZE
 #error "attention.cu needs -DHEAD_SIZE=<channels of one head>, a multiple of 4"
@@ -119,7 +118,6 @@ extern "C" __global__ void __launch_bounds__(64) attention_forward(
     act_t* __restrict__ out, float* __restrict__ lse, const act_t* __restrict__ qkv, int T,
     float scale)
 {
-    grid_wait();
     __shared__ __align__(16) Columns k_columns;
     __shared__ __align__(16) Rows v_rows;
     Head h = head_of_block(T);
@@ -166,7 +164,6 @@ extern "C" __global__ void __launch_bounds__(64) attention_backward_query(
     const act_t* __restrict__ qkv, const act_t* __restrict__ out, const float* __restrict__ lse,
     int T, float scale)
 {
-    grid_wait();
     __shared__ __align__(16) Columns k_columns;
     __shared__ __align__(16) Columns v_columns;
     __shared__ __align__(16) Rows k_rows;
@@ -211,7 +208,6 @@ extern "C" __global__ void __launch_bounds__(64) attention_backward_key(
     act_t* __restrict__ dqkv, const float* __restrict__ delta, const act_t* __restrict__ dout,
     const act_t* __restrict__ qkv, const float* __restrict__ lse, int T, float scale)
 {
-    grid_wait();
     __shared__ __align__(16) Columns q_columns;
     __shared__ __align__(16) Columns g_columns;
     __shared__ __align__(16) Rows q_rows;

@@ -16,7 +16,6 @@
 // A warp owns 16 queries (or keys) as fragments in registers; the other side comes through shared
 // memory. Who owns keys recomputes p beside who owns queries: no atomics.
 
-#include "common/grid_wait.cuh"      // grid_wait
 #include "common/attention_mma.cuh"  // tiles, products, rows
 #include "common/mma.cuh"            // fragments, asynchronous copies
 #include "common/unroll.cuh"         // VECTOR
@@ -72,7 +71,6 @@ extern "C" __global__ void __launch_bounds__(128, FORWARD_BLOCKS) attention_mma_
     __nv_bfloat16* __restrict__ out, float* __restrict__ lse,
     const __nv_bfloat16* __restrict__ qkv, int T, float scale)
 {
-    grid_wait();
     __shared__ Tiles tiles;
     int block_row = (gridDim.z - 1 - blockIdx.z) * ROWS;  // the longest rows first: a shorter tail
     Head h = head_of_block(T);
@@ -259,7 +257,6 @@ extern "C" __global__ void __launch_bounds__(128) attention_mma_backward(
     const __nv_bfloat16* __restrict__ dout, const __nv_bfloat16* __restrict__ qkv,
     const __nv_bfloat16* __restrict__ out, const float* __restrict__ lse, int T, float scale)
 {
-    grid_wait();
     __shared__ Tiles tiles;
     __shared__ QueryNumbers<true> numbers;
     int block = blockIdx.z / 2;  // the longest of both first
@@ -278,7 +275,6 @@ extern "C" __global__ void __launch_bounds__(128) attention_mma_backward_query(
     const __nv_bfloat16* __restrict__ dout, const __nv_bfloat16* __restrict__ qkv,
     const __nv_bfloat16* __restrict__ out, const float* __restrict__ lse, int T, float scale)
 {
-    grid_wait();
     __shared__ Tiles tiles;
     int block_row = (gridDim.z - 1 - blockIdx.z) * ROWS;
     backward_query(tiles, dqkv, delta, dout, qkv, out, lse, T, scale, block_row);
@@ -290,7 +286,6 @@ extern "C" __global__ void __launch_bounds__(128) attention_mma_backward_key(
     const __nv_bfloat16* __restrict__ dout, const __nv_bfloat16* __restrict__ qkv,
     const float* __restrict__ lse, int T, float scale)
 {
-    grid_wait();
     __shared__ Tiles tiles;
     __shared__ QueryNumbers<false> numbers;
     backward_key<false>(

@@ -3,9 +3,8 @@
 //
 // Shapes: tokens, targets [B,T] int32; corpus [corpus_bytes] unsigned char, corpus_bytes > T.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/control.cuh"    // Control
-#include "common/philox.cuh"     // philox, USE_BATCH
+#include "common/control.cuh"  // Control
+#include "common/philox.cuh"   // philox, USE_BATCH
 
 __device__ __forceinline__ void copy_pair(
     int* tokens, int* targets, const unsigned char* corpus, size_t at, size_t to)
@@ -22,7 +21,6 @@ extern "C" __global__ void __launch_bounds__(128) batch_gather(
     int* __restrict__ tokens, int* __restrict__ targets, const unsigned char* __restrict__ corpus,
     const Control* __restrict__ control, long long corpus_bytes, int B, int T)
 {
-    grid_wait();
     int t = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
     if (t >= T || b >= B) return;
     Philox draw = philox(control->step, b, USE_BATCH, control->seed);
@@ -38,7 +36,6 @@ extern "C" __global__ void __launch_bounds__(128) batch_windows(
     int* __restrict__ tokens, int* __restrict__ targets, const unsigned char* __restrict__ corpus,
     const long long* __restrict__ places, const long long* __restrict__ cursor, int B, int T)
 {
-    grid_wait();
     int t = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
     if (t >= T || b >= B) return;
     size_t in_batch = (size_t)b * T + t;

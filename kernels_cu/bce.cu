@@ -7,8 +7,6 @@
 // the digits of a tiny loss.
 // Shapes: logits, dlogits, targets [count], targets in [0,1]; partial [blocks]; loss [1].
 
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/quad.cuh"     // quads
 #include "common/sigmoid.cuh"  // sigmoid_quad
 #include "common/unroll.cuh"   // UNROLL
@@ -53,7 +51,6 @@ extern "C" __global__ void __launch_bounds__(512) bce_partial(
     float* __restrict__ loss, float* __restrict__ partial, float* dlogits, const float* logits,
     const float* __restrict__ targets, long long count, float scale)
 {
-    grid_wait();
     __shared__ double sums[THREADS];
     long long stride = (long long)gridDim.x * THREADS * 4;
     double sum = 0.0;
@@ -81,7 +78,6 @@ extern "C" __global__ void __launch_bounds__(512) bce_partial(
 extern "C" __global__ void __launch_bounds__(64) bce_final(
     float* __restrict__ loss, const float* __restrict__ partial, int blocks, long long count)
 {
-    grid_wait();
     __shared__ float sums[MOST_BLOCKS];
     sums[threadIdx.x] = (int)threadIdx.x < blocks ? partial[threadIdx.x] : 0.0f;
     __syncthreads();

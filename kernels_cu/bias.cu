@@ -3,9 +3,8 @@
 // Shapes: y, dy [rows,C], act_t; bias [C], bias_t; dbias [C], partial [chunks,C], float32 like all
 // that is computed.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/act.cuh"        // act_t, quads
-#include "common/unroll.cuh"     // IN_FLIGHT
+#include "common/act.cuh"     // act_t, quads
+#include "common/unroll.cuh"  // IN_FLIGHT
 
 #ifndef bias_t  // bfloat16 where act_t is, or float
 #define bias_t float
@@ -16,7 +15,6 @@
 extern "C" __global__ void __launch_bounds__(128) bias_add(
     act_t* __restrict__ y, const bias_t* __restrict__ bias, int rows, int C)
 {
-    grid_wait();
     int quads = (C + 3) / 4;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, row = i / quads;
     if (row >= rows) return;
@@ -41,7 +39,6 @@ __device__ __forceinline__ float4 sum_rows(
 extern "C" __global__ void __launch_bounds__(64) column_sum_partial(
     float* __restrict__ partial, const act_t* __restrict__ dy, int rows, int C, int chunk_rows)
 {
-    grid_wait();
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (c >= C) return;
     int valid = quad_valid(c, C);
@@ -58,7 +55,6 @@ extern "C" __global__ void __launch_bounds__(64) column_sum_partial(
 extern "C" __global__ void __launch_bounds__(64) column_sum_final(
     float* __restrict__ dbias, const float* __restrict__ partial, int chunks, int C, int accumulate)
 {
-    grid_wait();
     int c = blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= C) return;
     float sum = accumulate ? dbias[c] : 0.0f;

@@ -1,8 +1,7 @@
 // Advances the control block by one step: step number, learning rate, AdamW's bias corrections, the
 // decay of the average of the weights.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/control.cuh"    // Control
+#include "common/control.cuh"  // Control
 
 #define PI 3.14159265358979323846
 
@@ -45,7 +44,6 @@ __device__ __forceinline__ double ema_keep(const Control& c, long long step)
 // Launch: block 1, grid 1, first in a step.
 extern "C" __global__ void control_advance(Control* control)
 {
-    grid_wait();
     Control& c = *control;
     long long step = c.step + 1;
     double lr = scheduled_lr(c, step);

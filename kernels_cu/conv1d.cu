@@ -15,10 +15,9 @@
 // them and in backward after them, lie in shared memory, and pre is made again in backward.
 // Parameter gradients: a sum for each block, then over the blocks in order; no atomics.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/quad.cuh"       // quads
-#include "common/sigmoid.cuh"    // sigmoid_quad, silu_slope_quad
-#include "common/unroll.cuh"     // UNROLL, IN_FLIGHT
+#include "common/quad.cuh"     // quads
+#include "common/sigmoid.cuh"  // sigmoid_quad, silu_slope_quad
+#include "common/unroll.cuh"   // UNROLL, IN_FLIGHT
 
 #ifndef CONV_WIDTH
 #define CONV_WIDTH 4
@@ -122,7 +121,6 @@ extern "C" __global__ void __launch_bounds__(256) conv1d_forward(
     float* __restrict__ y, const float* __restrict__ x, const float* __restrict__ weight,
     const float* __restrict__ bias, int B, int T, int C, int x_row)
 {
-    grid_wait();
     __shared__ float4 rows[G_ROWS][QUADS];  // from step first - BEFORE on
     Place at = place_of(C);
     Steps steps = steps_of(blockIdx.x, B, T);
@@ -182,7 +180,6 @@ extern "C" __global__ void __launch_bounds__(256) conv1d_backward(
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
     int B, int T, int C, int x_row, int turns)
 {
-    grid_wait();
     __shared__ Work w;
     Place at = place_of(C);
     float4 sums[CONV_WIDTH + 1], taps[CONV_WIDTH], offset = same_quad(0.0f);
@@ -216,7 +213,6 @@ extern "C" __global__ void __launch_bounds__(64) conv1d_backward_final(
     float* __restrict__ dweight, float* __restrict__ dbias, const float* __restrict__ partial,
     int chunks, int C, int accumulate)
 {
-    grid_wait();
     int c = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y;
     if (c >= C) return;
     float* to = k < CONV_WIDTH ? dweight + (size_t)c * CONV_WIDTH + k : dbias + c;

@@ -2,12 +2,9 @@
 //
 // out and in do not overlap. Launch: block 128, grid ceil(nbytes/2048); sixteen bytes a thread.
 
-#include "common/grid_wait.cuh"  // grid_wait
-
 extern "C" __global__ void __launch_bounds__(128) copy_bytes(
     unsigned char* __restrict__ out, const unsigned char* __restrict__ in, long long nbytes)
 {
-    grid_wait();
     long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 16;
     if (i >= nbytes) return;
     bool aligned = (((size_t)out | (size_t)in) & 15) == 0;

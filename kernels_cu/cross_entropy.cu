@@ -7,8 +7,6 @@
 // float32 like all that is computed.
 
 #define ROW_LANES 16
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
 #include "common/row_lanes.cuh"  // row_lane
@@ -79,7 +77,6 @@ extern "C" __global__ void __launch_bounds__(128) cross_entropy_forward(
     float* __restrict__ row_loss, const act_t* __restrict__ logits,
     const int* __restrict__ targets, int rows, int V)
 {
-    grid_wait();
     __shared__ float peaks[BLOCK_ROWS][ROW_LANES];
     __shared__ float sums[BLOCK_ROWS][ROW_LANES];
     RowLane me = row_lane(rows, V);
@@ -102,7 +99,6 @@ extern "C" __global__ void __launch_bounds__(128) cross_entropy_forward_backward
     float* __restrict__ row_loss, act_t* __restrict__ logits, const int* __restrict__ targets,
     int rows, int V, float scale)
 {
-    grid_wait();
     __shared__ float peaks[BLOCK_ROWS][ROW_LANES];
     __shared__ float sums[BLOCK_ROWS][ROW_LANES];
     RowLane me = row_lane(rows, V);
@@ -142,7 +138,6 @@ extern "C" __global__ void __launch_bounds__(128) cross_entropy_forward_backward
 extern "C" __global__ void __launch_bounds__(512) mean_loss(
     float* __restrict__ loss, const float* __restrict__ row_loss, int rows)
 {
-    grid_wait();
     __shared__ double sums[MEAN_THREADS];
     __shared__ double groups[MEAN_SUMS];
     int t = threadIdx.x;

@@ -9,8 +9,6 @@
 // An exponential is two instructions and the unit that makes it does 16 a cycle: at 50 304 classes
 // and two of each it is 58% busy beside the memory, which is why there are not three.
 
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/act.cuh"          // act_t
 #include "common/approximate.cuh"  // power_of_two
 #include "common/mma.cuh"          // asynchronous copies
@@ -167,7 +165,6 @@ __device__ __forceinline__ void write_gradients(
 extern "C" __global__ void __launch_bounds__(512, 2) cross_entropy_wide_forward(
     float* __restrict__ row_loss, act_t* logits, const int* __restrict__ targets, int V)
 {
-    grid_wait();
     WideRow row = wide_row(logits + (size_t)blockIdx.x * V, V);
     Softmax all = block_softmax(thread_softmax(row, nullptr, 0));
     if (threadIdx.x > 0) return;
@@ -182,7 +179,6 @@ extern "C" __global__ void __launch_bounds__(512, 2) cross_entropy_wide_forward_
     float* __restrict__ row_loss, act_t* logits, const int* __restrict__ targets, int V, int room,
     float scale)
 {
-    grid_wait();
     extern __shared__ uint4 copies[];
     WideRow row = wide_row(logits + (size_t)blockIdx.x * V, V);
     int target = targets[blockIdx.x], kept = row.vectors < room ? row.vectors : room;

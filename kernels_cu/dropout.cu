@@ -6,9 +6,8 @@
 //
 // Shapes: y, x, dy, dx [count] float32, y may be x and dx may be dy; saved [1] RandomState.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/quad.cuh"       // load_quad, store_quad
-#include "common/random.cuh"     // RandomState, random_words
+#include "common/quad.cuh"    // load_quad, store_quad
+#include "common/random.cuh"  // RandomState, random_words
 
 __device__ __forceinline__ float4 masked_quad(
     float4 q, RandomState at, long long quad, unsigned int threshold, float scale)
@@ -27,7 +26,6 @@ extern "C" __global__ void __launch_bounds__(128) dropout_forward(
     const RandomState* __restrict__ random, long long first, unsigned int threshold, float scale,
     long long count)
 {
-    grid_wait();
     long long quad = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     RandomState at = {random->seed, random->offset + (unsigned long long)first};
     if (quad == 0) *saved = at;
@@ -43,7 +41,6 @@ extern "C" __global__ void __launch_bounds__(128) dropout_backward(
     float* dx, const float* dy, const RandomState* __restrict__ saved,
     unsigned int threshold, float scale, long long count)
 {
-    grid_wait();
     long long quad = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (quad * 4 >= count) return;
     int valid = quad_valid(quad * 4, count);
@@ -55,6 +52,5 @@ extern "C" __global__ void __launch_bounds__(128) dropout_backward(
 // Launch: block 1, grid 1, last in a step.
 extern "C" __global__ void random_advance(RandomState* random, long long counters)
 {
-    grid_wait();
     random->offset += (unsigned long long)counters;
 }

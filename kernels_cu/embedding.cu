@@ -14,9 +14,8 @@
 // int32: token v's places are order[0][begin[v] .. begin[v+1]); partial [N/8 + 1, 2, C]: of each
 // window the sum of the run that came in, and of the run that goes out.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/quad.cuh"       // quads
-#include "common/unroll.cuh"     // UNROLL, IN_FLIGHT
+#include "common/quad.cuh"    // quads
+#include "common/unroll.cuh"  // UNROLL, IN_FLIGHT
 
 #define LANES 32     // quads of a row that a block covers, next to each other
 #define SLOTS 8      // threads of a block for each of them
@@ -32,7 +31,6 @@ extern "C" __global__ void __launch_bounds__(128) embedding_forward(
     float* __restrict__ x, const int* __restrict__ tokens, const float* __restrict__ token_table,
     const float* __restrict__ position_table, int B, int T, int C)
 {
-    grid_wait();
     long long place = (long long)blockIdx.x * 4 + threadIdx.x / 32;
     int c = (int)(blockIdx.y * 32 + threadIdx.x % 32) * 4;
     if (place >= (long long)B * T || c >= C) return;
@@ -51,7 +49,6 @@ extern "C" __global__ void __launch_bounds__(128) embedding_forward(
 extern "C" __global__ void __launch_bounds__(256) embedding_order(
     int* __restrict__ order, const int* __restrict__ tokens, int count)
 {
-    grid_wait();
     __shared__ int4 tile[TILE / 4];
     __shared__ int ranks[SLOTS][LANES];
     int lane = threadIdx.x % LANES, share = threadIdx.x / LANES;
@@ -174,7 +171,6 @@ extern "C" __global__ void __launch_bounds__(256) embedding_windows(
     int* __restrict__ begin, const float* __restrict__ dx, const int* __restrict__ order, int count,
     int V, int B, int T, int C, int accumulate)
 {
-    grid_wait();
     __shared__ float4 sums[SLOTS][LANES];
     int slot = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     int c = (int)(blockIdx.y * LANES + lane) * 4, valid = c < C ? quad_valid(c, C) : 0;
@@ -244,7 +240,6 @@ extern "C" __global__ void __launch_bounds__(256) embedding_finish(
     float* __restrict__ dtoken, const float* __restrict__ partial, const int* __restrict__ begin,
     int V, int C, int lists, int accumulate)
 {
-    grid_wait();
     __shared__ int bounds[MOST_LISTS + 1];
     __shared__ float4 sums[SLOTS][LANES];
     int slot = threadIdx.x / LANES, lane = threadIdx.x % LANES, top = blockIdx.x * lists;

@@ -14,7 +14,6 @@
 // the weights stay in registers, too.
 // The define LOOP_TF32 chooses what factors are rounded to: common/loop_weights.cuh.
 
-#include "common/grid_wait.cuh"     // grid_wait
 #include "common/loop_weights.cuh"  // Lane, Weights, add_product
 #include "common/sigmoid.cuh"       // sigmoid
 
@@ -54,7 +53,6 @@ extern "C" __global__ void __launch_bounds__(256) gated_loop_forward(
     const float* __restrict__ gate_bias, const float* __restrict__ candidate_bias, int rows, int C,
     int turns, int groups)
 {
-    grid_wait();
     __shared__ __align__(16) ForwardWork w;
     Lane me = lane_of(C);
     Weights<MOST / 16, 4> weights;
@@ -158,7 +156,6 @@ extern "C" __global__ void __launch_bounds__(256) gated_loop_backward(
     float* __restrict__ dh, float* __restrict__ gates, float* __restrict__ partial,
     const float* __restrict__ weight, int rows, int C, int turns, int groups)
 {
-    grid_wait();
     __shared__ __align__(16) BackwardWork w;
     Lane me = lane_of(C);
     Weights<MOST / 8, 2> weights;

@@ -14,10 +14,9 @@
 // its neighbours: rows up to there are read once, and all their loads are under way together. Where
 // quads are not whole it holds one at a time.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/act.cuh"        // act_t, quads
-#include "common/sigmoid.cuh"    // sigmoid
-#include "common/unroll.cuh"     // UNROLL
+#include "common/act.cuh"      // act_t, quads
+#include "common/sigmoid.cuh"  // sigmoid
+#include "common/unroll.cuh"   // UNROLL
 
 #define LANES 16
 #define BLOCK_ROWS 16
@@ -117,7 +116,6 @@ extern "C" __global__ void __launch_bounds__(256) gated_norm_forward(
     const float* __restrict__ z, const float* __restrict__ weight, int rows, int C, int z_row,
     float epsilon)
 {
-    grid_wait();
     __shared__ float squares[BLOCK_ROWS][LANES];
     Lane me = lane_of((long long)blockIdx.x * BLOCK_ROWS, rows, C);
     bool whole = whole_rows(x, C, C) && whole_rows(z, z_row, C) && quad_aligned(weight);
@@ -234,7 +232,6 @@ extern "C" __global__ void __launch_bounds__(256) gated_norm_backward(
     const float* __restrict__ x, const float* __restrict__ z, const float* __restrict__ weight,
     const float* __restrict__ rstd, int rows, int C, int z_row, int turns)
 {
-    grid_wait();
     __shared__ BackwardWork w;
     bool whole = whole_rows(x, C, C) && whole_rows(z, z_row, C) && quad_aligned(weight) &&
                  quad_aligned(dy);

@@ -9,10 +9,9 @@
 // s and t take the place of a and b, and da and db that of s and t: what a loop keeps for backward
 // is one matrix for all its turns, and its weight gradient one product with it.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/act.cuh"        // act_t, quads
-#include "common/sigmoid.cuh"    // sigmoid_quad
-#include "common/unroll.cuh"     // IN_FLIGHT
+#include "common/act.cuh"      // act_t, quads
+#include "common/sigmoid.cuh"  // sigmoid_quad
+#include "common/unroll.cuh"   // IN_FLIGHT
 
 struct Place {
     long long h, gate;  // offsets in [rows,C] and in [rows,2C]
@@ -38,7 +37,6 @@ extern "C" __global__ void __launch_bounds__(128) gated_update_forward(
     float* next, act_t* __restrict__ narrow, float* __restrict__ gates, const float* h,
     const float* __restrict__ gate_bias, const float* __restrict__ candidate_bias, int rows, int C)
 {
-    grid_wait();
     Place at = place_of(rows, C);
     if (at.valid == 0) return;
     float* gate = gates + at.gate;
@@ -59,7 +57,6 @@ extern "C" __global__ void __launch_bounds__(128) gated_update_backward(
     float* __restrict__ gates, act_t* __restrict__ narrow, const float* __restrict__ dnext,
     int rows, int C)
 {
-    grid_wait();
     Place at = place_of(rows, C);
     if (at.valid == 0) return;
     float* gate = gates + at.gate;
@@ -83,7 +80,6 @@ extern "C" __global__ void __launch_bounds__(64) gated_update_bias_final(
     float* __restrict__ dgate_bias, float* __restrict__ dcandidate_bias,
     const float* __restrict__ partial, int chunks, int C, int accumulate)
 {
-    grid_wait();
     int c = blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= 2 * C) return;
     float* to = c < C ? dgate_bias + c : dcandidate_bias + c - C;

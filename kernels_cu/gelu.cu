@@ -10,8 +10,7 @@
 // The activation is that of pre before it is rounded to act_t; backward sees it rounded.
 // Shapes: pre, activation, dpre, dactivation [rows,C], act_t; bias [C], bias_t.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/act.cuh"        // act_t, quads
+#include "common/act.cuh"  // act_t, quads
 
 #include "common/gelu.cuh"  // gates and slopes
 
@@ -33,7 +32,6 @@ extern "C" __global__ void __launch_bounds__(128) bias_gelu_forward(
     act_t* __restrict__ activation, act_t* __restrict__ pre, const bias_t* __restrict__ bias,
     int rows, int C)
 {
-    grid_wait();
     int quads = (C + 3) / 4;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, row = i / quads;
     if (row >= rows) return;
@@ -49,7 +47,6 @@ extern "C" __global__ void __launch_bounds__(128) bias_gelu_forward(
 extern "C" __global__ void __launch_bounds__(128) gelu_backward(
     act_t* dpre, const act_t* dactivation, const act_t* __restrict__ pre, long long count)
 {
-    grid_wait();
     long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (i >= count) return;
     int valid = quad_valid(i, count);

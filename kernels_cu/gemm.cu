@@ -15,9 +15,8 @@
 //
 // A thread owns an 8x8 block of out in registers: 16 shared reads feed 64 multiply-adds.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/act.cuh"        // act_t, quads
-#include "common/unroll.cuh"     // UNROLL, VECTOR
+#include "common/act.cuh"     // act_t, quads
+#include "common/unroll.cuh"  // UNROLL, VECTOR
 
 #ifndef out_t
 #define out_t float
@@ -129,7 +128,6 @@ extern "C" __global__ void __launch_bounds__(64) gemm_nn(
     out_t* __restrict__ out, const act_t* __restrict__ a, const act_t* __restrict__ b, int m, int n,
     int k, int k_chunk, int accumulate)
 {
-    grid_wait();
     gemm_tile<false, false>(out, a, b, m, n, k, k_chunk, accumulate);
 }
 
@@ -137,7 +135,6 @@ extern "C" __global__ void __launch_bounds__(64) gemm_nt(
     out_t* __restrict__ out, const act_t* __restrict__ a, const act_t* __restrict__ b, int m, int n,
     int k, int k_chunk, int accumulate)
 {
-    grid_wait();
     gemm_tile<false, true>(out, a, b, m, n, k, k_chunk, accumulate);
 }
 
@@ -145,7 +142,6 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tn(
     out_t* __restrict__ out, const act_t* __restrict__ a, const act_t* __restrict__ b, int m, int n,
     int k, int k_chunk, int accumulate)
 {
-    grid_wait();
     gemm_tile<true, false>(out, a, b, m, n, k, k_chunk, accumulate);
 }
 
@@ -156,7 +152,6 @@ extern "C" __global__ void __launch_bounds__(128) gemm_reduce(
     out_t* __restrict__ out, const float* __restrict__ partial, long long count, int splits,
     int accumulate)
 {
-    grid_wait();
     long long first = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (first >= count) return;
     int valid = quad_valid(first, count);

@@ -14,8 +14,6 @@
 // Launch: block 128; grid of the forward kernels (ceil(N/TILE_N), ceil(M/TILE_M)). TILE_M and
 // TILE_N are defines, multiples of 32.
 
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/gelu.cuh"      // gates and slopes
 #include "common/gemm_mma.cuh"  // tiles of products
 #include "common/mma.cuh"       // pairs and quads of bfloat16
@@ -67,7 +65,6 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward(
     __nv_bfloat16* __restrict__ y, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, int M, int N, int K)
 {
-    grid_wait();
     forward(x, weight, (const float*)nullptr, M, N, K, pack_quad, [&](size_t at, uint2 q) {
         store_packed(y + at, q);
     });
@@ -78,7 +75,6 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_wide(
     float* __restrict__ y_wide, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, int M, int N, int K)
 {
-    grid_wait();
     forward(x, weight, (const float*)nullptr, M, N, K, same, [&](size_t at, float4 q) {
         store_quad(y_wide + at, q, 4);
     });
@@ -90,7 +86,6 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_bias(
     const __nv_bfloat16* __restrict__ weight, const __nv_bfloat16* __restrict__ bias, int M, int N,
     int K)
 {
-    grid_wait();
     forward(x, weight, bias, M, N, K, pack_quad, [&](size_t at, uint2 q) {
         store_packed(y + at, q);
     });
@@ -107,7 +102,6 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_gelu(
     const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ weight,
     const __nv_bfloat16* __restrict__ bias, int M, int N, int K)
 {
-    grid_wait();
     forward(
         x, weight, bias, M, N, K,
         [](float4 q) {
@@ -125,7 +119,6 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_forward_residual(
     float* out, const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ weight,
     const float* __restrict__ bias, const float* residual, int M, int N, int K)
 {
-    grid_wait();
     __shared__ Stages shared;
     Operand a = {x, K, (int)blockIdx.y * TILE_M, M}, b = {weight, K, (int)blockIdx.x * TILE_N, N};
     auto before = load_quads(a, b, [&](int row, int column) {
@@ -195,7 +188,6 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward(
     const __nv_bfloat16* __restrict__ dy, const __nv_bfloat16* __restrict__ x,
     const __nv_bfloat16* __restrict__ weight, int M, int N, int K, int chunk, int input_blocks)
 {
-    grid_wait();
     __shared__ Stages shared;
     int block = blockIdx.x;
     if (block >= input_blocks) {
@@ -215,7 +207,6 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward_gelu(
     const __nv_bfloat16* __restrict__ weight, const __nv_bfloat16* __restrict__ hidden, int M,
     int N, int K, int chunk, int input_blocks)
 {
-    grid_wait();
     __shared__ Stages shared;
     int block = blockIdx.x;
     if (block >= input_blocks) {
@@ -237,7 +228,6 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_reduce(
     float* __restrict__ dweight, float* __restrict__ dbias, const float* __restrict__ partial,
     int N, int K, int splits, int accumulate)
 {
-    grid_wait();
     long long weights = (long long)N * K, count = weights + N;
     long long first = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4;
     float* to = first < weights ? dweight + first : dbias + (first - weights);

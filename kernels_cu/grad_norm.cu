@@ -11,8 +11,6 @@
 // Shapes: grad [n]; partial [blocks]; stats: one GradientStats; control: the control block.
 // Sums are float64, in an order that n alone decides: repeatable, and no square overflows.
 
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/control.cuh"   // Control
 #include "common/gradient.cuh"  // GradientStats, is_finite
 #include "common/turn.cuh"      // turns
@@ -57,7 +55,6 @@ __device__ __forceinline__ Partial block_sum(Partial* shared, Partial own)
 extern "C" __global__ void __launch_bounds__(128) grad_norm_partial(
     Partial* __restrict__ partial, const float* __restrict__ grad, long long n)
 {
-    grid_wait();
     __shared__ Partial shared[TURN_THREADS];
     Partial own = {0.0, 0};
     long long stride = (long long)gridDim.x * TURN;
@@ -76,7 +73,6 @@ extern "C" __global__ void __launch_bounds__(128) grad_norm_final(
     GradientStats* __restrict__ stats, const Partial* __restrict__ partial,
     const Control* __restrict__ control, int partials)
 {
-    grid_wait();
     __shared__ Partial shared[TURN_THREADS];
     Partial own = {0.0, 0};
     for (int p = threadIdx.x; p < partials; p += TURN_THREADS) {

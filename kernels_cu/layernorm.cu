@@ -12,8 +12,6 @@
 #define ROW_LANES 16
 #endif
 #define ROW_THREADS 256
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
 #include "common/row_lanes.cuh"  // row_lane
@@ -97,7 +95,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_forward(
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
     int rows, int C, float epsilon)
 {
-    grid_wait();
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
     float pivot = me.columns ? x[at] : 0.0f;
@@ -126,7 +123,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_residual_forward(
     const float* __restrict__ branch_bias, const float* __restrict__ weight,
     const float* __restrict__ bias, int rows, int C, float epsilon)
 {
-    grid_wait();
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
     float pivot = me.columns ? residual[at] + (branch[at] + branch_bias[0]) : 0.0f;
@@ -157,7 +153,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_embedding_forward
     const float* __restrict__ weight, const float* __restrict__ bias, int rows, int T, int C,
     float epsilon)
 {
-    grid_wait();
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
     const float* token = token_table + (me.columns ? (size_t)tokens[me.row] * C : 0);

@@ -17,8 +17,6 @@
 #define ROW_LANES 16
 #endif
 #define ROW_THREADS 256
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
 #include "common/row_lanes.cuh"  // row_lane
@@ -249,7 +247,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ mean,
     const float* __restrict__ rstd, int rows, int C, int chunk_rows, int stride, int accumulate)
 {
-    grid_wait();
     __shared__ float4 room[ROOM_QUADS * ROW_THREADS];
     __shared__ RowSums sums;
     long long begin = (long long)blockIdx.x * chunk_rows;
@@ -275,7 +272,6 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_parameters(
     float* __restrict__ gradients, const float* __restrict__ partial,
     const int* __restrict__ places, int chunks, int columns, int accumulate)
 {
-    grid_wait();
     __shared__ float sums[SUM_GROUPS][SUM_COLUMNS];
     int own = threadIdx.x % SUM_COLUMNS, group = threadIdx.x / SUM_COLUMNS;
     int c = blockIdx.x * SUM_COLUMNS + own, last = c < columns ? chunks : 0;

@@ -12,8 +12,6 @@
 // bytes. The bits depend on inputs and sizes alone.
 // Launch: block 256.
 
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/linear_tf32.cuh"  // tiles of products
 
 #define THREADS (32 * WARPS)
@@ -54,7 +52,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) linear_tf32_forward(
     float* y, const float* x, const float* weight,
     const float* bias, int M, int N, int K)
 {
-    grid_wait();
     forward<false>(y, x, weight, bias, M, N, K);
 }
 
@@ -63,7 +60,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) linear_tf32_forward_relu(
     float* y, const float* x, const float* weight,
     const float* bias, int M, int N, int K)
 {
-    grid_wait();
     forward<true>(y, x, weight, bias, M, N, K);
 }
 
@@ -134,7 +130,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) linear_tf32_backward(
     const float* dy, const float* x, const float* weight,
     int M, int N, int K, int input_blocks)
 {
-    grid_wait();
     __shared__ Room room;
     if (N % 4 == 0) {
         backward<false, true>(
@@ -151,7 +146,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) linear_tf32_backward_relu(
     const float* dy, const float* x, const float* weight,
     const float* y, int M, int N, int K, int input_blocks)
 {
-    grid_wait();
     __shared__ Room room;
     if (N % 4 == 0) {
         backward<true, true>(room, dx, dweight, dbias, dy, x, weight, y, M, N, K, input_blocks);

@@ -2,9 +2,8 @@
 // its gradients, the host reads without a sync. lowgraph/ops/loss_ring.py holds the same record as
 // a NumPy dtype, and the reading side.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/control.cuh"    // Control
-#include "common/gradient.cuh"   // GradientStats
+#include "common/control.cuh"   // Control
+#include "common/gradient.cuh"  // GradientStats
 
 struct LossRecord {
     long long step;    // the record holds if this is the step asked for, before and after reading
@@ -24,7 +23,6 @@ extern "C" __global__ void loss_ring_write(
     volatile LossRecord* ring, const float* __restrict__ loss,
     const GradientStats* __restrict__ stats, const Control* __restrict__ control, int slots)
 {
-    grid_wait();
     long long step = control->step, masked = stats->masked;  // all read before the first fence
     double norm = stats->norm;
     float found = loss[0], lr = control->lr;

@@ -5,9 +5,8 @@
 // Shapes: x, dx [rows,C]; y, dy [rows]; weight, dweight [C]; bias, dbias [1]; partial [chunks,C]
 // and behind it [chunks]: the sums over each chunk of rows, added up in order; no atomics.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/quad.cuh"       // quads
-#include "common/unroll.cuh"     // UNROLL, IN_FLIGHT
+#include "common/quad.cuh"    // quads
+#include "common/unroll.cuh"  // UNROLL, IN_FLIGHT
 
 #define THREADS 256
 #define LANES 16                      // threads a row, forward
@@ -39,7 +38,6 @@ extern "C" __global__ void __launch_bounds__(256) readout_forward(
     float* __restrict__ y, const float* __restrict__ x, const float* __restrict__ weight,
     const float* __restrict__ bias, int rows, int C)
 {
-    grid_wait();
     __shared__ float parts[LANES][BLOCK_ROWS];
     int slot = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     long long first = (long long)blockIdx.x * BLOCK_ROWS, row = first + slot;
@@ -81,7 +79,6 @@ extern "C" __global__ void __launch_bounds__(256) readout_backward(
     float* __restrict__ dx, float* __restrict__ partial, const float* __restrict__ dy,
     const float* __restrict__ x, const float* __restrict__ weight, int rows, int C, int chunk_rows)
 {
-    grid_wait();
     __shared__ float4 sums[ROW_THREADS][QUADS];
     __shared__ float totals[ROW_THREADS];
     int quad = threadIdx.x % QUADS, lane = threadIdx.x / QUADS;
@@ -113,7 +110,6 @@ extern "C" __global__ void __launch_bounds__(64) readout_backward_final(
     float* __restrict__ dweight, float* __restrict__ dbias, const float* __restrict__ partial,
     int chunks, int C, int accumulate)
 {
-    grid_wait();
     int c = blockIdx.x * blockDim.x + threadIdx.x;
     if (c > C) return;
     float* to = c < C ? dweight + c : dbias;

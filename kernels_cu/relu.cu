@@ -5,8 +5,6 @@
 // A NaN stays one, in both directions.
 // Shapes: y, dy [rows,C], act_t; bias [C], bias_t; dbias [C], float32 like all that is computed.
 
-#include "common/grid_wait.cuh"  // grid_wait
-
 #include "common/act.cuh"  // act_t, quads
 
 #ifndef bias_t  // bfloat16 where act_t is, or float
@@ -21,7 +19,6 @@
 extern "C" __global__ void __launch_bounds__(128) bias_relu_forward(
     act_t* __restrict__ y, const bias_t* __restrict__ bias, int rows, int C)
 {
-    grid_wait();
     int quads = (C + 3) / 4;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, row = i / quads;
     if (row >= rows) return;
@@ -41,7 +38,6 @@ extern "C" __global__ void __launch_bounds__(128) bias_relu_forward(
 extern "C" __global__ void __launch_bounds__(128) bias_relu_backward(
     act_t* __restrict__ dy, float* __restrict__ dbias, const act_t* __restrict__ y, int rows, int C)
 {
-    grid_wait();
     __shared__ float4 sums[ROW_STRIDE][BLOCK_QUADS];
     int lane = threadIdx.x / BLOCK_QUADS, quad = threadIdx.x % BLOCK_QUADS;
     int c = (blockIdx.x * BLOCK_QUADS + quad) * 4, valid = c < C ? quad_valid(c, C) : 0;

@@ -3,15 +3,13 @@
 //
 // Shapes: out, residual, x [rows,C]; bias [C].
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/quad.cuh"       // quads
+#include "common/quad.cuh"  // quads
 
 // Overwrites out = a + b, count elements; out may be a or b.
 // Launch: block 128, grid ceil(count/512).
 extern "C" __global__ void __launch_bounds__(128) residual_add(
     float* out, const float* a, const float* b, long long count)
 {
-    grid_wait();
     long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (i >= count) return;
     int valid = quad_valid(i, count);
@@ -25,7 +23,6 @@ extern "C" __global__ void __launch_bounds__(128) residual_bias_add(
     float* out, const float* residual, const float* x, const float* __restrict__ bias, int rows,
     int C)
 {
-    grid_wait();
     int quads = (C + 3) / 4;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, row = i / quads;
     if (row >= rows) return;

@@ -9,7 +9,6 @@
 // [C]; partial [chunks,C], which column_sum_final of bias.cu adds up: no atomics, and the bits
 // repeat. float32 but for what is said to be act_t.
 
-#include "common/grid_wait.cuh"  // grid_wait
 #include "common/act.cuh"        // act_t, quads
 #include "common/row_lanes.cuh"  // row_lane
 
@@ -19,7 +18,6 @@ extern "C" __global__ void __launch_bounds__(128) rms_norm_forward(
     act_t* __restrict__ y, float* __restrict__ rstd, float* sum, const float* x,
     const float* branch, const float* __restrict__ weight, int rows, int C, float epsilon)
 {
-    grid_wait();
     __shared__ float squares[BLOCK_ROWS][ROW_LANES];
     RowLane me = row_lane(rows, C);
     long long origin = me.row * C;
@@ -61,7 +59,6 @@ extern "C" __global__ void __launch_bounds__(128) rms_norm_backward(
     const float* __restrict__ weight, const float* __restrict__ rstd, int rows, int C,
     int accumulate)
 {
-    grid_wait();
     __shared__ float products[BLOCK_ROWS][ROW_LANES];
     RowLane me = row_lane(rows, C);
     long long origin = me.row * C;
@@ -96,7 +93,6 @@ extern "C" __global__ void __launch_bounds__(64) rms_norm_backward_partial(
     float* __restrict__ partial, const act_t* __restrict__ dy, const float* __restrict__ u,
     const float* __restrict__ rstd, int rows, int C, int chunk_rows)
 {
-    grid_wait();
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (c >= C) return;
     int valid = quad_valid(c, C);

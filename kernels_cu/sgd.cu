@@ -14,10 +14,9 @@
 #define MOMENTUM 0
 #endif
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/control.cuh"    // Control
-#include "common/gradient.cuh"   // GradientStats, finite_or_zero
-#include "common/turn.cuh"       // turns
+#include "common/control.cuh"   // Control
+#include "common/gradient.cuh"  // GradientStats, finite_or_zero
+#include "common/turn.cuh"      // turns
 
 #define QUADS 2
 #define TURN TURN_ELEMENTS(QUADS)
@@ -44,7 +43,6 @@ extern "C" __global__ void __launch_bounds__(128) sgd(
     const GradientStats* __restrict__ stats, const Control* __restrict__ control, float momentum,
     long long n_decay, long long n)
 {
-    grid_wait();
     long long first = (long long)blockIdx.x * TURN;
     size_t addresses = (size_t)param | (size_t)m | (size_t)grad;
     bool whole = first + TURN <= n && (addresses & 15) == 0;

@@ -16,8 +16,7 @@
 // The inputs may be columns of wider matrices: x_row, bc_row and raw_row are the distances of the
 // time steps of x, of b and c, and of raw; H*P, N and H where they are matrices of their own.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/ssd.cuh"        // chunks, tiles
+#include "common/ssd.cuh"  // chunks, tiles
 
 // Overwrites dt and decay.
 // Launch: block 64, grid ceil(B*chunks*H/64); a thread walks one chunk of one head.
@@ -26,7 +25,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_decay(
     const float* __restrict__ dt_bias, const float* __restrict__ A_log, int B, int T, int H,
     int raw_row)
 {
-    grid_wait();
     int chunks = (T + CHUNK - 1) / CHUNK;
     long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= (long long)B * chunks * H) return;
@@ -50,7 +48,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_scores(
     float* __restrict__ scores, const float* __restrict__ b, const float* __restrict__ c, int T,
     int N, int bc_row)
 {
-    grid_wait();
     int chunk = blockIdx.x, t = threadIdx.x / 8 * 4, s = threadIdx.x % 8 * 4;
     int rows = T - chunk * CHUNK < CHUNK ? T - chunk * CHUNK : CHUNK;
     size_t origin = ((size_t)blockIdx.y * T + (size_t)chunk * CHUNK) * bc_row;
@@ -71,7 +68,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_chunk_states(
     const float* __restrict__ decay, const float* __restrict__ b, int T, int P, int N, int x_row,
     int bc_row)
 {
-    grid_wait();
     __shared__ float weights[CHUNK];
     Chunk k = chunk_of_block(T);
     int H = gridDim.y, s = threadIdx.x;
@@ -91,7 +87,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_chunk_states(
 extern "C" __global__ void __launch_bounds__(64) ssd_state_scan(
     float* __restrict__ states, const float* __restrict__ decay, int T, int size)
 {
-    grid_wait();
     int i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (i >= size) return;
     int H = gridDim.y, h = blockIdx.y, b = blockIdx.z;
@@ -115,7 +110,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_output(
     const float* __restrict__ scores, const float* __restrict__ states, int T, int P, int N,
     int x_row, int bc_row)
 {
-    grid_wait();
     __shared__ float sums[CHUNK];                              // decay; 0 from row `rows` on
     __shared__ __align__(16) float mix[CHUNK][CHUNK + 4];      // [s][t]
     Chunk k = chunk_of_block(T);

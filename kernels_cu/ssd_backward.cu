@@ -20,8 +20,7 @@
 // [B,chunks,H,32,32]; partial [B*chunks,3,H]; dA_log, dD, ddt_bias [H]. x_row, bc_row and raw_row
 // there are those of the gradients, too.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/ssd.cuh"        // chunks, tiles
+#include "common/ssd.cuh"  // chunks, tiles
 
 // Overwrites dstates with each chunk's own gradient of the state before it.
 // Launch: block 64, grid (chunks, H, B).
@@ -29,7 +28,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_states(
     float* __restrict__ dstates, const float* __restrict__ dy, const float* __restrict__ decay,
     const float* __restrict__ c, int T, int P, int N, int bc_row)
 {
-    grid_wait();
     __shared__ float weights[CHUNK];
     Chunk k = chunk_of_block(T);
     int H = gridDim.y, t = threadIdx.x;
@@ -47,7 +45,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_states(
 extern "C" __global__ void __launch_bounds__(64) ssd_backward_scan(
     float* __restrict__ dstates, const float* __restrict__ decay, int T, int size)
 {
-    grid_wait();
     int i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
     if (i >= size) return;
     int H = gridDim.y, h = blockIdx.y, b = blockIdx.z;
@@ -104,7 +101,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_inputs(
     const float* __restrict__ states, const float* __restrict__ dstates, int T, int H, int P, int N,
     int x_row, int bc_row)
 {
-    grid_wait();
     __shared__ __align__(16) float by_t[CHUNK][CHUNK + 4];
     __shared__ __align__(16) float by_s[CHUNK][CHUNK + 4];
     int begin = blockIdx.y * CHUNK, rows = T - begin < CHUNK ? T - begin : CHUNK;
@@ -157,7 +153,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_final(
     float* __restrict__ dA_log, float* __restrict__ ddt_bias, float* __restrict__ dD,
     const float* __restrict__ partial, const float* __restrict__ A_log, int chunks, int accumulate)
 {
-    grid_wait();
     __shared__ double sums[3][CHUNK_THREADS];
     int H = gridDim.x, h = blockIdx.x, kind = threadIdx.x;
     for (int q = 0; q < 3; q++) {

@@ -4,8 +4,7 @@
 // da is summed pair by pair. dy.(y - D x) - dt x.du telescopes to the same, but it subtracts the
 // equal diagonals of both, and leaves their rounding where a head forgets fast.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/ssd.cuh"        // chunks, tiles
+#include "common/ssd.cuh"  // chunks, tiles
 
 #define LANES 8  // threads that share four time steps
 #define THREADS CHUNK_THREADS
@@ -129,7 +128,6 @@ extern "C" __global__ void __launch_bounds__(64) ssd_backward_head(
     const float* __restrict__ scores, const float* __restrict__ states,
     const float* __restrict__ dstates, int T, int P, int N, int x_row, int bc_row, int raw_row)
 {
-    grid_wait();
     __shared__ __align__(16) HeadWork w;
     Chunk k = chunk_of_block(T);
     int H = gridDim.y, h = blockIdx.y, r = threadIdx.x, size = P * N;

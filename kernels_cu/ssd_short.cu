@@ -9,8 +9,7 @@
 // are rounded: C, B, x, and the weights of x. Decays and step sizes are never rounded.
 // Shapes and distances: as in ssd.cu. Backward: ssd_short_backward.cu.
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/square.cuh"     // squares, their products
+#include "common/square.cuh"  // squares, their products
 
 struct ForwardWork {
     Square c, b, x;
@@ -45,7 +44,6 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_forward(
     const float* __restrict__ A_log, const float* __restrict__ b, const float* __restrict__ c,
     const float* __restrict__ D, int T, int P, int N, int x_row, int bc_row, int raw_row)
 {
-    grid_wait();
     extern __shared__ float4 room[];
     ForwardWork& w = *reinterpret_cast<ForwardWork*>(room);
     int H = gridDim.x, h = blockIdx.x;

@@ -16,8 +16,7 @@
 // Shapes and distances: as in ssd.cu; dx as x, draw as raw, db and dc as b, dy as y; by_head
 // [H,B*T,2,N], each head's part of db and dc; partial [B,3,H]; dA_log, dD, ddt_bias [H].
 
-#include "common/grid_wait.cuh"  // grid_wait
-#include "common/square.cuh"     // squares, their products
+#include "common/square.cuh"  // squares, their products
 
 #define STRIPES (SQUARE_THREADS / SIDE)  // threads that share a row or column
 #define STRIPE (SIDE / STRIPES)
@@ -152,7 +151,6 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_backward(
     const float* __restrict__ b, const float* __restrict__ c, const float* __restrict__ D, int T,
     int P, int N, int x_row, int bc_row, int raw_row)
 {
-    grid_wait();
     extern __shared__ float4 room[];
     BackwardWork& w = *reinterpret_cast<BackwardWork*>(room);
     int H = gridDim.x, h = blockIdx.x, own = threadIdx.x % SIDE, stripe = threadIdx.x / SIDE;
@@ -278,7 +276,6 @@ extern "C" __global__ void __launch_bounds__(256) ssd_short_sum(
     const float* __restrict__ partial, const float* __restrict__ A_log, int B, int rows, int H,
     int N, int bc_row, int accumulate)
 {
-    grid_wait();
     int block = (int)blockIdx.x - H;
     if (block < 0) {
         sum_parameters(dA_log, ddt_bias, dD, partial, A_log, B, H, blockIdx.x, accumulate);

@@ -6,13 +6,10 @@
 // elements is a multiple of 4; out and ring are aligned to 16 bytes.
 // Launch: block 128, grid ceil(elements/1024); eight elements a thread, the block's first 512 and
 // then the next 512, so that both reads of the bus are whole lines and in flight together.
-#include "common/grid_wait.cuh"  // grid_wait
-
 extern "C" __global__ void __launch_bounds__(128) staged_copy(
     float* __restrict__ out, const float* __restrict__ ring, const long long* __restrict__ counter,
     long long elements, int slots)
 {
-    grid_wait();
     long long at = (long long)blockIdx.x * 1024 + threadIdx.x * 4;
     const float* slot = ring + counter[0] % slots * elements;
     bool first = at < elements, second = at + 512 < elements;

@@ -18,7 +18,6 @@ __all__ = [
     "has_bodies",
     "node_disabled",
     "order_unknown",
-    "overlap_changed",
 ]
 
 Change = tuple[str, str, str]
@@ -56,17 +55,6 @@ def cluster_changed(old: Contents, new: Contents, place: int) -> ExecUpdateRejec
     return _rejected("CLUSTER_CHANGED", detail, now, (change,))
 
 
-def overlap_changed(old: Contents, new: Contents, place: int) -> ExecUpdateRejected:
-    """The rejection for a node that may begin before the end of others than before."""
-    now = new.record(place)
-    detail = (
-        f"{now} may begin before the end of others than before: whether cuGraphExecUpdate would "
-        "keep the old kind of edge is not known"
-    )
-    then, held = (_nodes(tuple(one.overlaps.get(place, ()))) for one in (old, new))
-    return _rejected("OVERLAP_CHANGED", detail, now, (("begins before the end of", then, held),))
-
-
 def has_bodies(old: Contents, new: Contents) -> ExecUpdateRejected:
     """The rejection for graphs with conditional nodes, whose bodies we cannot compare."""
     detail = (
@@ -87,12 +75,12 @@ def node_disabled(old: Contents) -> ExecUpdateRejected:
 
 
 def order_unknown(new: Contents) -> ExecUpdateRejected:
-    """The rejection for what a driver may keep, in graphs that we cannot pair as it would."""
+    """The rejection for clusters in graphs whose nodes we cannot pair as the driver would."""
     detail = (
-        "the nodes wait for others in another order than before, and some have cluster sizes or "
-        "may begin before the end of what they wait for: which would keep what cannot be told"
+        "the nodes wait for others in another order than before, and some have cluster sizes: "
+        "which would keep which size cannot be told"
     )
-    place = min((*new.clusters, *new.overlaps), default=None)
+    place = min(new.clusters, default=None)
     if place is None:
         return ExecUpdateRejected("ORDER_UNKNOWN", detail)
     return _rejected("ORDER_UNKNOWN", detail, new.record(place))

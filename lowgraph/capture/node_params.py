@@ -143,27 +143,14 @@ class Contents:
     def waits(self) -> tuple[tuple[int, ...], ...]:
         """Of each node the indices of those that it waits for, in the driver's order."""
         before: dict[int, list[int]] = defaultdict(list)
-        for edge in self._edges:
-            before[edge.end].append(edge.start)
+        for start, end in driver.graph.edges(self.graph):
+            before[end].append(start)
         # Only where there are several does their order matter, and the list of edges may lose it.
         ordered = (
             before[node] if len(before[node]) < 2 else driver.node.dependencies(node)
             for node in self.nodes
         )
         return tuple(tuple(self.index_of[start] for start in starts) for starts in ordered)
-
-    @cached_property
-    def overlaps(self) -> dict[int, frozenset[int]]:
-        """By index, of nodes that may begin before the end of some they wait for: those."""
-        found: dict[int, set[int]] = defaultdict(set)
-        for edge in self._edges:
-            if edge.programmatic:
-                found[self.index_of[edge.end]].add(self.index_of[edge.start])
-        return {index: frozenset(starts) for index, starts in found.items()}
-
-    @cached_property
-    def _edges(self) -> list[driver.graph.Edge]:
-        return driver.graph.typed_edges(self.graph)
 
     @cached_property
     def functions(self) -> dict[int, int]:

@@ -1,16 +1,12 @@
 """Giving a live executable what a second recording holds, or saying why that cannot be.
 
-cuGraphExecUpdate is asked first, with five exceptions, in which it would succeed and be wrong or
+cuGraphExecUpdate is asked first, with four exceptions, in which it would succeed and be wrong or
 not be told apart from wrong: a kernel's cluster size that differs (it keeps the old one: measured),
-a kernel that may now begin before the end of what it waits for, or no longer (what becomes of the
-edge is not known, and a kernel that does not wait by itself must not be on such a one), disabled
-nodes, either of the first two in graphs that we cannot pair node by node, and conditionals, whose
+disabled nodes, cluster sizes in graphs that we cannot pair node by node, and conditionals, whose
 bodies we cannot pair.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from lowgraph import driver
 from lowgraph.capture import explain_update
@@ -48,18 +44,14 @@ def _not_to_ask(old: Contents, new: Contents, paired: bool) -> ExecUpdateRejecte
         return explain_update.node_disabled(old)
     if len(old.nodes) != len(new.nodes) or old.kinds != new.kinds:
         return None  # the driver refuses, and knows why
-    if not paired:
-        untold = old.clusters or new.clusters or old.overlaps or new.overlaps
-        return explain_update.order_unknown(new) if untold else None
-    place = _first_other(old.clusters, new.clusters)
-    if place is not None:
-        return explain_update.cluster_changed(old, new, place)
-    place = _first_other(old.overlaps, new.overlaps)
-    return None if place is None else explain_update.overlap_changed(old, new, place)
+    if paired:
+        place = _other_cluster(old, new)
+        return None if place is None else explain_update.cluster_changed(old, new, place)
+    return explain_update.order_unknown(new) if old.clusters or new.clusters else None
 
 
-def _first_other(then: Mapping[int, object], now: Mapping[int, object]) -> int | None:
-    """The first node of which the two tell different things."""
-    if then == now:
+def _other_cluster(old: Contents, new: Contents) -> int | None:
+    if old.clusters == new.clusters:
         return None
-    return next(n for n in sorted(then.keys() | now.keys()) if then.get(n) != now.get(n))
+    places = sorted(old.clusters.keys() | new.clusters.keys())
+    return next(n for n in places if old.clusters.get(n) != new.clusters.get(n))

@@ -3,8 +3,7 @@
 What may change is measured (tests/traces): a kernel's function, arguments, grid, block and shared
 bytes may; whether it is cooperative may not; its cluster size is kept as it was without a word.
 Copies and fills of one row may change in anything but a copy's direction, of several rows in their
-addresses only. What kinds of nodes beside those named here would do is not told; whether an edge
-over which a node may begin early is kept or becomes what it is in the other graph is not known.
+addresses only. What kinds of nodes beside those named here would do is not told.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ class Change:
 
     what: "added", "removed", "type", "rewired", "kernel", "pointer", "address" (the same slice and
     offset elsewhere), "scalar", "raw" bytes, "argument" (of another kernel), "size" (grid, block,
-    shared), "attribute", "enabled", "overlap" (which of those that it waits for it may begin before
-    the end of).
+    shared), "attribute", "enabled".
     """
 
     what: str
@@ -80,8 +78,6 @@ def changes(forms: tuple[Form, Form], old: Node, new: Node) -> list[Change]:
         found.append(Change("kernel", "", old.name, new.name))
     if old.enabled != new.enabled:
         found.append(Change("enabled", "", str(old.enabled), str(new.enabled)))
-    if _early(old) != _early(new) and len(old.waits) == len(new.waits):
-        found.append(Change("overlap", "", *(_begins(node.overlaps) for node in (old, new))))
     for name, before in old.attributes.items():
         now = new.attributes[name]
         if before != now:
@@ -109,20 +105,9 @@ def judge(old: Node, new: Node) -> tuple[Verdict, str]:
         return Verdict.UNKNOWN, f"a node of type {old.kind}"
     if then.get("nbytes") != now.get("nbytes"):
         return Verdict.UNKNOWN, "an allocation of another size"
-    if _early(old) != _early(new):
-        return Verdict.UNKNOWN, "OVERLAP_CHANGED"
     if not (old.enabled and new.enabled):
         return Verdict.UNKNOWN, "NODE_DISABLED"
     return Verdict.UPDATABLE, ""
-
-
-def _early(node: Node) -> list[bool]:
-    return [start in node.overlaps for start in node.waits]
-
-
-def _begins(starts: tuple[int, ...]) -> str:
-    told = ", ".join(map(str, starts))
-    return f"begins before the end of {told}" if told else "begins behind all that it waits for"
 
 
 def _of_arguments(forms: tuple[Form, Form], old: Node, new: Node) -> Iterator[Change]:

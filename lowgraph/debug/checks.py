@@ -75,11 +75,6 @@ def number(given: Any) -> int:
     return given
 
 
-def numbers(given: Any) -> list[int]:
-    """A list of such."""
-    return [number(one) for one in _items(given)]
-
-
 def flag(given: Any) -> bool:
     """True or false."""
     if not isinstance(given, bool):

@@ -5,14 +5,14 @@
                  "where"}, ...],
      "bodies": [{"label", "parent"}, ...],
      "nodes": [{"index", "body", "kind", "name", "where", "stage", "stream", "enabled",
-                "overlaps": [from, ...], "attributes": {...},
+                "attributes": {...},
                 "arguments": [{"name", "type", "code", "pointer", "const", "data", "memory",
                                "offset", "value"}, ...]}, ...],
      "edges": [[from, to], ...]}
 
 `data` is an argument's bytes in hexadecimal, in their order in memory. `value` is for people: it is
-made from `data`, and not read back. `stream` is absent where it is not known, `overlaps` where it
-would be empty. Edges into one node stand in the driver's order.
+made from `data`, and not read back. `stream` is absent where it is not known. Edges into one node
+stand in the driver's order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from lowgraph.debug.checks import (
     flag,
     hexadecimal,
     number,
-    numbers,
     objects,
     one_of,
     optional,
@@ -66,11 +65,11 @@ _NODE: dict[str, Check] = {
     "index": number, "body": number, "kind": text, "name": text, "where": text, "stage": text,
     "enabled": flag, "attributes": attributes, "arguments": objects(_ARGUMENT),
 }  # fmt: skip
-_PERHAPS: dict[str, Check] = {"stream": number, "overlaps": numbers}
+_OF_OURS: dict[str, Check] = {"stream": number}
 _FORM: dict[str, Check] = {
     "format": one_of((_FORMAT,)), "version": number, "label": text, "device": text, "origin": text,
     "notes": texts, "memory": objects(_MEMORY), "bodies": objects(_BODY),
-    "nodes": objects(_NODE, _PERHAPS), "edges": pairs,
+    "nodes": objects(_NODE, _OF_OURS), "edges": pairs,
 }  # fmt: skip
 
 
@@ -135,10 +134,6 @@ def _node(node: Node) -> dict[str, Any]:
     del told["waits"]
     if node.stream is None:
         del told["stream"]
-    if node.overlaps:
-        told["overlaps"] = list(node.overlaps)
-    else:
-        del told["overlaps"]
     told["attributes"] = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in node.attributes.items()
@@ -206,11 +201,8 @@ def _read_node(
     if len(set(names)) != len(names):
         raise Bad(f"{where}: two arguments have one name")
     held = attributes.of_kind(given["kind"], given["attributes"], where)
-    overlaps = tuple(given.get("overlaps", ()))
-    if len(set(overlaps) & set(waits)) != len(overlaps):
-        raise Bad(f"{where}.overlaps: each of them is a node that it waits for, once")
     told = {**given, "attributes": held, "arguments": tuple(arguments), "waits": tuple(waits)}
-    return Node(**{**told, "overlaps": overlaps})
+    return Node(**told)
 
 
 def _checked(argument: Argument, memory: tuple[Memory, ...], where: str) -> Argument:

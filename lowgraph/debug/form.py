@@ -122,8 +122,7 @@ class Node:
     name: of the kernel, or the kind. where, stage: what issued it, "" if not known.
     waits: the nodes that it waits for, of the same body, in the driver's order.
     attributes: those of ATTRIBUTES for its kind. stream: number of the one that it was sent to, 0
-    being the captured one; None if not known, as of a graph of somebody else's. overlaps: those of
-    `waits` before whose end it may begin, as it waits for it by itself (a programmatic edge).
+    being the captured one; None if not known, as of a graph of somebody else's.
     """
 
     index: int
@@ -137,7 +136,6 @@ class Node:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     arguments: tuple[Argument, ...] = ()
     stream: int | None = None
-    overlaps: tuple[int, ...] = ()
 
     @property
     def title(self) -> str:

@@ -14,10 +14,7 @@ _LONGEST = 120  # characters of a label's line: more makes the picture unreadabl
 
 
 def dot(form: Form) -> str:
-    """The graph: a box a node, its stage and line below its name, a cluster a body.
-
-    An empty arrowhead: that node may begin before the end of the one that it waits for.
-    """
+    """The graph: a box a node, its stage and line below its name, a cluster a body."""
     return "\n".join(_lines(form)) + "\n"
 
 
@@ -37,8 +34,7 @@ def _lines(form: Form) -> Iterator[str]:
         if body.parent is not None and first is not None:
             yield f"  n{body.parent} -> n{first} [style=dashed];"
     for start, end in form.edges:
-        look = " [arrowhead=empty]" if start in form.nodes[end].overlaps else ""
-        yield f"  n{start} -> n{end}{look};"
+        yield f"  n{start} -> n{end};"
     yield "}"
 
 

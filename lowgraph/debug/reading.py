@@ -146,7 +146,6 @@ class _Reader:
             attributes,
             arguments,
             record.stream,
-            tuple(base + before for before in sorted(contents.overlaps.get(index, ()))),
         )
         if isinstance(origin, LaunchRecord):
             params = driver.graph.kernel_params(contents.nodes[index])

@@ -52,9 +52,7 @@ def node_text(form: Form, node: Node) -> str:
     held = [f"{name} {_attribute(value)}" for name, value in node.attributes.items()
             if value not in ("", False, (0, 0, 0)) and name != "source_hash"]  # fmt: skip
     given = ", ".join(f"{one.name}={_argument(form, one)}" for one in node.arguments)
-    told = (f"{start}{' (begins before its end)' * (start in node.overlaps)}"
-            for start in node.waits)  # fmt: skip
-    waits = f"waits for {', '.join(told)}" if node.waits else "waits for nothing"
+    waits = f"waits for {', '.join(map(str, node.waits))}" if node.waits else "waits for nothing"
     parts = ("" if node.enabled else "DISABLED", ", ".join(held), given and f"({given})", waits)
     return printable(f"{node.title}: {'; '.join(filter(None, parts))}")
 

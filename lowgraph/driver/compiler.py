@@ -33,17 +33,6 @@ def compile_cubin(
 
     Raises BuildError with NVRTC's log (file:line) or naming what to install.
     """
-    return compile_both(source, arch, include_dirs, defines, more)[0]
-
-
-def compile_both(
-    source: Path,
-    arch: str,
-    include_dirs: Sequence[Path],
-    defines: Mapping[str, str],
-    more: Sequence[str] = (),
-) -> tuple[bytes, str]:
-    """`compile_cubin`, with the PTX that the cubin was made from beside it, to be looked at."""
     nvrtc = _nvrtc()
     text = source.read_bytes()
     program = _call(nvrtc.nvrtcCreateProgram, text, str(source).encode(), 0, None, None)
@@ -55,9 +44,7 @@ def compile_both(
             raise BuildError(f"{source}: NVRTC cannot compile it for {arch}", log)
         cubin = b" " * _call(nvrtc.nvrtcGetCUBINSize, program)
         _call(nvrtc.nvrtcGetCUBIN, program, cubin)
-        ptx = b" " * _call(nvrtc.nvrtcGetPTXSize, program)
-        _call(nvrtc.nvrtcGetPTX, program, ptx)
-        return cubin, ptx.rstrip(b"\0").decode()
+        return cubin
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

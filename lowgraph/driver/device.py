@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cuda.bindings import driver
 
-from lowgraph.driver import compat, compiler, cupti, event, gate, overlap
+from lowgraph.driver import compat, compiler, cupti, event, gate
 from lowgraph.driver import stream as streams
 from lowgraph.driver.cupti import CallCount
 from lowgraph.driver.images import ImageFacts
@@ -49,8 +49,6 @@ class Device(abc.ABC):
     kind: "host" or "cuda", which has its own default size of a model.
     dlpack_device: (type, id) that its memory has in DLPack: the CPU's on the host device, whose
         memory the host addresses as its own.
-    overlaps: whether a kernel that waits by itself for the one ahead of it on its stream is
-        launched before that one has ended (docs/kernels.md).
     resting_blocks: how many given-back blocks a pool is to keep unused, so that the device can tell
         a late use of them.
     """
@@ -60,7 +58,6 @@ class Device(abc.ABC):
     blas_backend: str
     kind: str
     dlpack_device: tuple[int, int]
-    overlaps: bool = False
     resting_blocks: int = 0
 
     def __init__(self, ordinal: int) -> None:
@@ -172,7 +169,6 @@ class CudaDevice(Device):
                 f"{self.title} has compute capability {major}.{minor}; lowgraph needs 8.0 or "
                 "later; run on the host device (--device host)"
             )
-        self.overlaps = overlap.is_on(self.compute_capability)
 
     def fault_text(self) -> str:
         """The driver tells no more than the code: "". compute-sanitizer does."""

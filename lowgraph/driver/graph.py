@@ -11,7 +11,6 @@ from cuda.bindings import driver
 from lowgraph.driver import compat, entry, gate, module, poison
 
 _UPDATE_FAILURE = 910
-_PROGRAMMATIC = int(driver.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
 _CLUSTER = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 
 # CUgraphExecUpdateResult, in the words of cuda.h.
@@ -42,19 +41,6 @@ class UpdateResult:
     reason: str
     node: int | None
     from_node: int | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class Edge:
-    """An edge between two nodes.
-
-    programmatic: the node at its end may begin before the one at its start has ended, and waits for
-    it by itself.
-    """
-
-    start: int
-    end: int
-    programmatic: bool
 
 
 @dataclass(frozen=True)
@@ -140,16 +126,9 @@ def nodes(graph: int, *, first: int = 0) -> list[int]:
 
 def edges(graph: int) -> list[tuple[int, int]]:
     """Return the edges as (from, to) pairs of nodes (cuGraphGetEdges)."""
-    return [(edge.start, edge.end) for edge in typed_edges(graph)]
-
-
-def typed_edges(graph: int) -> list[Edge]:
-    """Return the edges with what they are (cuGraphGetEdges)."""
     count = int(gate.call(compat.graph_get_edges, graph, 0)[-1])
-    starts, ends, held = gate.call(compat.graph_get_edges, graph, count)[:3]
-    told = zip(starts, ends, held, strict=True)
-    return [Edge(int(start), int(end), int(data.type) == _PROGRAMMATIC)
-            for start, end, data in told]  # fmt: skip
+    found = gate.call(compat.graph_get_edges, graph, count)
+    return [(int(a), int(b)) for a, b in zip(found[0], found[1], strict=True)]
 
 
 def node_type(node: int) -> str:

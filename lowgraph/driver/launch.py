@@ -19,8 +19,6 @@ from lowgraph.errors import ConfigError
 
 Size = int | tuple[int, ...]
 
-_NAMES = driver.CUlaunchAttributeID
-
 # CUlaunchConfig as cuda.h lays it out: gridDim[3], blockDim[3], sharedMemBytes, hStream, then the
 # attributes. Written as one block: through the bindings' setters it is 8 calls of 0.15 to 0.33 us.
 _FIELDS = struct.Struct("=7I4xQ")
@@ -33,8 +31,6 @@ class LaunchConfig:
     block: threads alike.
     shared: bytes of dynamic shared memory.
     cluster: blocks of a thread block cluster, or None.
-    overlaps: whether the kernel may be launched before the one ahead of it on the stream has ended;
-        it has to wait for that one itself (kernels_cu/common/grid_wait.cuh).
     """
 
     def __init__(
@@ -44,19 +40,14 @@ class LaunchConfig:
         block: Size,
         shared: int = 0,
         cluster: Size | None = None,
-        overlaps: bool = False,
     ) -> None:
         self.raw = driver.CUlaunchConfig()
         address = int(self.raw.getPtr())
         fields = (ctypes.c_ubyte * _FIELDS.size).from_address(address)
         self._fields = memoryview(fields).cast("B")
         self.set(stream, grid, block, shared)
-        attributes = [] if cluster is None else [_cluster(three("cluster", cluster))]
-        if overlaps:
-            attributes.append(_overlap())
-        if attributes:
-            self.raw.attrs = attributes
-            self.raw.numAttrs = len(attributes)
+        if cluster is not None:
+            self._set_cluster(three("cluster", cluster))
 
     def set(self, stream: int, grid: Size, block: Size, shared: int = 0) -> None:
         """Overwrite stream, grid, block and shared bytes; raises ConfigError naming the bad one."""
@@ -68,24 +59,17 @@ class LaunchConfig:
             given = f"grid={grid} block={block} shared={shared!r} stream={stream!r}"
             raise ConfigError(f"launch configuration {given}: {error}") from error
 
+    def _set_cluster(self, size: tuple[int, int, int]) -> None:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x = size[0]
+        attribute.value.clusterDim.y = size[1]
+        attribute.value.clusterDim.z = size[2]
+        self.raw.attrs = [attribute]
+        self.raw.numAttrs = 1
+
     def __repr__(self) -> str:
         return f"LaunchConfig({gate.readable(self.raw)})"
-
-
-def _cluster(size: tuple[int, int, int]) -> driver.CUlaunchAttribute:
-    attribute = driver.CUlaunchAttribute()
-    attribute.id = _NAMES.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    attribute.value.clusterDim.x = size[0]
-    attribute.value.clusterDim.y = size[1]
-    attribute.value.clusterDim.z = size[2]
-    return attribute
-
-
-def _overlap() -> driver.CUlaunchAttribute:
-    attribute = driver.CUlaunchAttribute()
-    attribute.id = _NAMES.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    attribute.value.programmaticStreamSerializationAllowed = 1
-    return attribute
 
 
 def three(label: str, size: Size) -> tuple[int, int, int]:

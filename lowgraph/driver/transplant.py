@@ -24,8 +24,6 @@ StandIn = Callable[[list[int]], int]
 def copy_nodes(source: int, target: int, stand_ins: Mapping[int, StandIn]) -> dict[int, int]:
     """Add copies of all nodes of `source` to `target`, with their edges and attributes.
 
-    An edge of any type becomes a plain one: a kernel that waits by itself finds all done.
-
     Returns the copy of each node.
 
     Kernels, memsets, copies, empty nodes and child graphs; `stand_ins` are asked for those nodes of

@@ -227,8 +227,8 @@ class ExecUpdateRejected(LowgraphError):
     Attributes
     ----------
     reason: "TOPOLOGY_CHANGED" and the like from the driver (code 910); "CLUSTER_CHANGED",
-        "OVERLAP_CHANGED", "NODE_DISABLED", "ORDER_UNKNOWN" or "CONDITIONAL_BODIES" where lowgraph
-        knows better than to ask it.
+        "NODE_DISABLED", "ORDER_UNKNOWN" or "CONDITIONAL_BODIES" where lowgraph knows better than to
+        ask it.
     detail: what differs, in words. node: index of the node in the new recording, or None.
     name: its kernel's name, or its type. where: file:line that issued it, stage: in which stage,
         each "" if not known.

@@ -30,19 +30,14 @@ class Kernel:
     pack: the argument storage.
     """
 
-    def __init__(self, signature: Signature, handle: int, overlaps: bool = False) -> None:
-        """Prepare launches of the function `handle` with the declared `signature`.
-
-        overlaps: launch it before the kernel ahead of it on the stream has ended. Its code must
-        wait for that one: the source saying so is not enough, as it may have been compiled for a
-        GPU that has no such wait.
-        """
+    def __init__(self, signature: Signature, handle: int) -> None:
+        """Prepare launches of the function `handle` with the declared `signature`."""
         self.signature = signature
         self.handle = handle
         self.name = signature.name
         self.pack = ArgumentPack(signature)
         self._function = driver.CUfunction(handle)
-        self._config = LaunchConfig(0, 1, 1, overlaps=overlaps)
+        self._config = LaunchConfig(0, 1, 1)
         self._where: tuple[int, Size, Size, int] | None = None  # what _config holds
         self._limits = Limits(self.name, handle)
         # The driver call lets other threads run while it reads configuration and storage.

@@ -110,7 +110,7 @@ class Library:
             if kernel is None:
                 declared = signature.read_signature(path, name, settings.defines)
                 handle = module.get_function(self._module(path, name, settings, content), name)
-                kernel = Kernel(declared, handle, declared.waits and self.device.overlaps)
+                kernel = Kernel(declared, handle)
                 _check_parameters(kernel)
                 self._kernels[path, name, settings, content] = kernel
             return kernel

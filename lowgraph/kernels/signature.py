@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lowgraph.errors import KernelSourceError
-from lowgraph.kernels import cuda_types, grid_wait
+from lowgraph.kernels import cuda_types
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,12 @@ class Signature:
     """A kernel's name, parameters in order, and where it is declared.
 
     file: None where there is no file of it; line: 0 where it is not in the file's text.
-    waits: whether its body begins with `grid_wait();` (common/grid_wait.cuh).
     """
 
     name: str
     params: tuple[Param, ...]
     file: Path | None
     line: int
-    waits: bool = False
 
     def __str__(self) -> str:
         """Return it as C, without qualifiers."""
@@ -89,11 +87,11 @@ def read_text(
     text: str, name: str, origin: Path | str, defines: Mapping[str, str] | None = None
 ) -> Signature:
     """`read_signature` of a source that is text. origin: its file, or what to call it."""
-    written, text = text, _blank(text)
+    text = _blank(text)
     found: Signature | None = None
     types = defines or {}
     names: list[str] = []
-    for declared, params, position, end in _declarations(text, origin):
+    for declared, params, position in _declarations(text, origin):
         names.append(declared)
         if declared != name:
             continue
@@ -104,8 +102,7 @@ def read_text(
             raise KernelSourceError(
                 f"{origin}:{line}: kernel {name} differs from line {found.line}"
             )
-        waits = grid_wait.begins(written, text, end, place) or (found is not None and found.waits)
-        found = Signature(name, parsed, origin if isinstance(origin, Path) else None, line, waits)
+        found = Signature(name, parsed, origin if isinstance(origin, Path) else None, line)
     if found is None:
         raise KernelSourceError(
             f'{origin} declares no kernel {name} as `extern "C" __global__ void {name}(...)`; '
@@ -127,7 +124,7 @@ def declared(name: str, params: str, file: Path | None = None) -> Signature:
 def kernel_names(path: Path) -> list[str]:
     """Return the names of the launchable kernels of a source file, each once, in order."""
     text = _blank(_read(path))
-    return list(dict.fromkeys(name for name, *_ in _declarations(text, path)))
+    return list(dict.fromkeys(name for name, _, _ in _declarations(text, path)))
 
 
 def _read(path: Path) -> str:
@@ -151,8 +148,8 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _declarations(text: str, path: Path | str) -> Iterator[tuple[str, str, int, int]]:
-    """Yield each extern "C" kernel's name and parameter list, where it begins and the list ends."""
+def _declarations(text: str, path: Path | str) -> Iterator[tuple[str, str, int]]:
+    """Yield (name, parameter list, position of the declaration) of each extern "C" kernel."""
     for match in _GLOBAL.finditer(text):
         if not _EXTERN_C.search(text, _statement_start(text, match.start()), match.start()):
             continue
@@ -163,8 +160,7 @@ def _declarations(text: str, path: Path | str) -> Iterator[tuple[str, str, int, 
         name = _NAME.match(text, _skip_attributes(text, void.end()))
         if name is None:
             raise KernelSourceError(f"{place}: cannot read the kernel's name")
-        end = _closing(text, name.end(), place)
-        yield name.group(1), text[name.end() : end], match.start(), end
+        yield name.group(1), text[name.end() : _closing(text, name.end(), place)], match.start()
 
 
 def _statement_start(text: str, position: int) -> int:

@@ -59,29 +59,6 @@ def test_a_form_comes_back_from_its_file(tmp_path: Path) -> None:
     assert form.nodes[0].arguments[2].text() == "nan", "what JSON has no number for"
 
 
-def early() -> Form:
-    """The sample, whose copy may begin before the kernel's end, and the conditional behind both."""
-    form = sample()
-    nodes = (
-        form.nodes[0],
-        replace(form.nodes[1], overlaps=(0,)),
-        replace(form.nodes[2], overlaps=(0,)),
-    )
-    return replace(form, nodes=(*nodes, form.nodes[3]))
-
-
-def test_an_edge_that_a_node_may_begin_early_over_is_kept_and_shown(tmp_path: Path) -> None:
-    form = early()
-    told = debug.as_dict(form)
-    assert [node.get("overlaps") for node in told["nodes"]] == [None, [0], [0], None]
-    assert debug.load(written(tmp_path, told)) == form
-    (line,) = (line for line in debug.lines(form) if "node 2 " in line)
-    assert line == "  node 2 (conditional): waits for 1, 0 (begins before its end)"
-    picture = debug.dot(form)
-    assert "n0 -> n1 [arrowhead=empty];" in picture and "n1 -> n2;" in picture
-    assert '["begins before the end of","node 0"]' in debug.html(form)
-
-
 def test_a_graph_of_nothing_and_a_node_of_nothing_are_told_without_empty_brackets() -> None:
     bare = Form("g", "host", "handle", (), (), (Body("g"),))
     assert list(debug.lines(bare)) == ["graph 'g' on host: 0 nodes, 0 edges"]
@@ -122,9 +99,6 @@ BAD: dict[str, tuple[Change, str]] = {
     "flag": (lambda g: g["nodes"][0].update(enabled=1), "enabled: it must be true or false"),
     "true as 1": (lambda g: g["nodes"][1].update(index=True), "index: .* whole number"),
     "stream": (lambda g: g["nodes"][1].update(stream=None), "stream: it must be a whole number"),
-    "overlap": (lambda g: g["nodes"][1].update(overlaps=[2]), r"nodes\[1\].overlaps: each of them"),
-    "overlap twice": (lambda g: g["nodes"][1].update(overlaps=[0, 0]), "each of them is a node"),
-    "overlaps": (lambda g: g["nodes"][1].update(overlaps=1), "overlaps: it must be a list"),
     "role": (lambda g: g["memory"][0].update(role="king"), "role: it must be one of"),
     "hex": (lambda g: _arg(g).update(data="zz"), "data: .* in hexadecimal"),
     "code": (lambda g: _arg(g).update(code="P"), "code: it must be one of"),

@@ -102,7 +102,7 @@ def _nodes(
             "stream": node.stream,
             "enabled": node.enabled,
             "attributes": [[name, _attribute(value)] for name, value in node.attributes.items()
-                           if value not in _NO_SIZE] + _overlaps(node.overlaps),
+                           if value not in _NO_SIZE],
             "arguments": [_argument(form, one) for one in node.arguments],
             "waits": node.waits,
             "x": boxes[node.index][0],
@@ -118,10 +118,6 @@ def _nodes(
 def _attribute(value: object) -> str:
     told = " × ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return printable(told)
-
-
-def _overlaps(starts: tuple[int, ...]) -> list[list[str]]:
-    return [["begins before the end of", f"node {', '.join(map(str, starts))}"]] if starts else []
 
 
 def _argument(form: Form, one: Argument) -> list[Any]:
