@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lowgraph.driver import Device
+from tests.support.process import ROOT
 from tests.traces.catalogue import runs
 from tests.traces.not_on_host import NOT_ON_HOST, reason_for
 from tests.traces.record import key_of, recordings
@@ -18,6 +21,7 @@ from tests.traces.verbs import VERBS
 from tests.traces.world import module_image
 
 FEWEST_NAMES = 250
+_COMPAT = ROOT / "lowgraph" / "driver" / "compat.py"
 
 pytestmark = pytest.mark.host
 
@@ -69,6 +73,24 @@ def test_every_step_is_a_call() -> None:
         for step in scenario.steps:
             verb, *arguments = step.removeprefix("@").split()
             inspect.signature(VERBS[verb]).bind(None, *arguments)
+
+
+def test_every_driver_call_of_the_library_is_in_a_scenario() -> None:
+    """By name, in its sources and in those of the verbs; the versions of a call are one."""
+    called = _calls_in(ROOT / "lowgraph", r"\bdriver\.(cu[A-Z]\w+)")
+    made = _calls_in(ROOT / "tests" / "traces", r"\bcu\.(cu[A-Z]\w+)|\"(cu[A-Z]\w+)|(compat\.\w+)")
+    # What differs between releases of the bindings is called through compat.py, here as there.
+    for name, forms in re.findall(r"^(\w+) = _newest\(([^)]*)\)", _COMPAT.read_text(), re.M):
+        if f"compat.{name}" in made:
+            made |= set(re.findall(r'"(cu\w+?)(?:_v\d)?"', forms))
+    assert len(called) > 70 and called <= made, sorted(called - made)
+
+
+def _calls_in(folder: Path, pattern: str) -> set[str]:
+    text = "\n".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
+    found = re.findall(pattern, text)
+    names = {name for one in found for name in ([one] if isinstance(one, str) else one) if name}
+    return {re.sub(r"_v\d$", "", name) for name in names}
 
 
 def test_enough_is_recorded() -> None:

@@ -92,7 +92,6 @@ _CALLS = (
 
 _LEGACY = tuple((f"{name} of the legacy stream", before, call.format("legacy"))
                 for name, before, call in _CALLS if "{}" in call)  # fmt: skip
-_ONE = ("THREAD_LOCAL",)
 _FORK = "begin s; launch s; record e2 s; wait t e2; launch t"
 _BACK = "record e2 t; wait s e2; launch s; end s g"
 
@@ -134,18 +133,19 @@ SCENARIOS = (
                f"{call.format('t')}; {_BACK}", EVERY_MODE)
       for name, before, call in _CALLS if "{}" in call),
     *(Scenario(f"in a blocking capture: {name}", f"{before}; begin b; launch b; {call}; launch b; "
-               "end b g", _ONE) for name, before, call in _LEGACY),
+               "end b g", EVERY_MODE) for name, before, call in _LEGACY),
     *(Scenario(f"in a per-thread capture: {name}", f"{before}; begin per_thread; "
                f"launch per_thread; {call.format('per_thread')}; launch per_thread; "
-               "end per_thread g", _ONE) for name, before, call in _CALLS if "{}" in call),
+               "end per_thread g", EVERY_MODE) for name, before, call in _CALLS if "{}" in call),
     *(Scenario(f"after an invalidation: {name}", f"{before}; begin s; launch s; query s; "
-               f"{call.format('s')}; end s g", _ONE) for name, before, call in _CALLS),
+               f"{call.format('s')}; end s g", EVERY_MODE) for name, before, call in _CALLS),
     *(Scenario(f"after a capture: {name}", f"{before}; begin s; launch s; end s g; "
-               f"{call.format('s')}; sync s", _ONE) for name, before, call in _CALLS),
+               f"{call.format('s')}; sync s", EVERY_MODE) for name, before, call in _CALLS),
     *(Scenario(f"event of a capture that {fate}: {name}", f"record t2 u; sync u; {setup}; {call}; "
-               "end s z", _ONE)
+               "end s z", EVERY_MODE)
       for fate, setup in _FATES for name, call in _ASKED
       if fate != "lost its stream"),
     *(Scenario(f"event of a capture that lost its stream: {name}",
-               f"record t2 u; sync u; {_FATES[4][1]}; {call}", _ONE) for name, call in _ASKED),
+               f"record t2 u; sync u; {_FATES[4][1]}; {call}", EVERY_MODE)
+      for name, call in _ASKED),
 )  # fmt: skip

@@ -158,6 +158,9 @@ _CALLS: dict[str, _Row] = {
     "cuLibraryLoadFromFile of no file": _row(
         lambda w, s: (b"/nothing/there", None, None, 0, None, None, 0), _nothing
     ),
+    "cuModuleGetFunctionCount": _row(lambda w, s: (w.module,), int),
+    "cuModuleEnumerateFunctions": _row(lambda w, s: (2, w.module), len),
+    "cuModuleEnumerateFunctions of none": _row(lambda w, s: (0, w.module), len),
     "cuModuleGetLoadingMode": _row(lambda w, s: (), _nothing),
     "cuModuleGetGlobal of no name": _row(lambda w, s: (w.module, b"nothing"), _nothing),
 }
