@@ -41,13 +41,13 @@ data, with the reason and the places where each may be found.
   reported anything of the bug's kernel, `elsewhere` that the reported line is none of the bug's.
   Every buffer is a driver allocation of its exact size there.
 - 102 of the bugs were written and committed before the check build first ran on them, by somebody
-  who had not read it; those of `conditional.cu`, of the Mamba-2 kernels, of `grad_norm.cu` and of
-  `accumulate.cu` came later. That first run found 96: four endless kernels outlasted the scenario's
-  own 20 s, one was told at the line where C++ binds the misaligned reference (counted as a right
-  place since), and one was missed, `add_input_handed_out_again`: a pool hands out nothing at once
-  since, while checking. The 22 of `attention_mma.cu`, `gemm_mma.cu`, `ssd_short*.cu`, `staged.cu`
-  and `evaluation.cu` were written in the same way: the first run found 20. What is missed by now
-  stands in tests/check/misses.json, with the reason.
+  who had not read it; the others came later, with their kernels. That first run found 96: four
+  endless kernels outlasted the scenario's own 20 s, one was told at the line where C++ binds the
+  misaligned reference (counted as a right place since), and one was missed,
+  `add_input_handed_out_again`: a pool hands out nothing at once since, while checking. The 22 of
+  `attention_mma.cu`, `gemm_mma.cu`, `ssd_short*.cu`, `staged.cu` and `evaluation.cu` were written
+  in the same way: the first run found 20. What is missed by now stands in tests/check/misses.json,
+  with the reason.
 - **host, GPU**: what the wrong program's results were in a plain run: `right` is a bug that no test
   of results can see. `gave up` is a kernel that did not end; `died`, a process that did without
   a word.

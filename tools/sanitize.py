@@ -93,7 +93,8 @@ def main(arguments: list[str]) -> int:
         build = [sys.executable, "-c", "from lowgraph.hostdev import build; build.library()"]
         subprocess.run(build, cwd=ROOT, env=built, check=True)
         left_out = [f"--deselect={test}" for test in [*NOT_RUN, *NOT_RUN_BY[kind]]]
-        pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        # The limit of a test is for what runs at full speed: the engine alone is built for minutes.
+        pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=1800"]
         command = [*pytest, *left_out, *tests]
         done = subprocess.run(command, cwd=ROOT, env=environment(kind, log), check=False)
         reports = sorted(Path(folder).glob("report*"))
