@@ -18,6 +18,8 @@
 
 #include "common/ssd.cuh"  // chunks, tiles
 
+#define AHEAD 8  // steps of ssd_decay whose reads are on their way together
+
 // Overwrites dt and decay.
 // Launch: block 64, grid ceil(B*chunks*H/64); a thread walks one chunk of one head.
 extern "C" __global__ void __launch_bounds__(64) ssd_decay(
@@ -32,13 +34,20 @@ extern "C" __global__ void __launch_bounds__(64) ssd_decay(
     long long step = i / H / chunks * T + (long long)chunk * CHUNK;
     int rows = T - chunk * CHUNK < CHUNK ? T - chunk * CHUNK : CHUNK;
     float A = -expf(A_log[h]), bias = dt_bias[h], sum = 0.0f;
-    for (int s = 0; s < rows; s++) {
-        long long at = (step + s) * H + h;
-        float u = raw[(step + s) * raw_row + h] + bias;
-        float softplus = fmaxf(u, 0.0f) + log1pf(expf(-fabsf(u)));
-        sum = fmaf(softplus, A, sum);
-        dt[at] = softplus;
-        decay[at] = sum;
+    for (int first = 0; first < rows; first += AHEAD) {
+        float held[AHEAD];
+        UNROLL for (int j = 0; j < AHEAD; j++) {
+            held[j] = first + j < rows ? raw[(step + first + j) * raw_row + h] : 0.0f;
+        }
+        UNROLL for (int j = 0; j < AHEAD; j++) {
+            if (first + j >= rows) break;
+            long long at = (step + first + j) * H + h;
+            float u = held[j] + bias;
+            float softplus = fmaxf(u, 0.0f) + log1pf(expf(-fabsf(u)));
+            sum = fmaf(softplus, A, sum);
+            dt[at] = softplus;
+            decay[at] = sum;
+        }
     }
 }
 
