@@ -21,6 +21,7 @@
 #include "common/held_row.cuh"   // load_held, TAIL
 #include "common/row_lanes.cuh"  // row_lane
 #include "common/row_sums.cuh"   // set_sums, added_sums
+#include "common/vector.cuh"     // quads as they lie in memory
 
 // g, dy times weight, becomes dx.
 __device__ __forceinline__ float4 input_gradient(
@@ -56,30 +57,44 @@ __device__ __forceinline__ void add_to_sums(
     *dbias = add_quad(*dbias, g);
 }
 
-// dx of one row, which is added to `own`; all threads of the block come here together. Of many quads
-// the old dx is read behind the barrier: in front of it there are no registers left to wait in.
+template <int N>
+__device__ __forceinline__ void load_raw(RawQuad (&q)[N], const act_t* row, const RowLane& me)
+{
+    bool whole = N > 4 || has_whole_quads(row, me);
+    UNROLL for (int k = 0; k < N; k++) {
+        int c = first_column(me) + k * COLUMN_STEP;
+        q[k] = raw_of(same_quad(0.0f));
+        if (c >= me.columns) continue;
+        q[k] = whole ? raw_quad(row + c) : raw_of(load_quad(row + c, valid_columns(me, c)));
+    }
+}
+
+// dx of one row, and what it adds to `own`; all threads of the block come here together. `held` has
+// the weight of the held columns. Of many quads the old dx is read behind the barrier: in front of
+// it there are no registers left to wait in.
 template <int N>
 __device__ __forceinline__ void row_gradients(
-    float* dx, act_t* narrow, HeldSums<N>& own, RowSums& sums, const act_t* dy, const float* x,
-    const float* weight, const float* mean, const float* rstd, const RowLane& me, int C,
-    int accumulate)
+    float* dx, act_t* narrow, HeldSums<N>& own, RowSums& sums, const float4* held, const act_t* dy,
+    const float* x, const float* weight, const float* mean, const float* rstd, const RowLane& me,
+    int C, int accumulate)
 {
     size_t at = (size_t)me.row * C;
     float m = me.columns ? mean[me.row] : 0.0f, r = me.columns ? rstd[me.row] : 0.0f;
-    float4 g[N], q[N], w[N], old[N];
-    load_held(g, dy + at, me);
+    RawQuad raw[N];
+    float4 q[N], old[N];
+    load_raw(raw, dy + at, me);
     load_held(q, x + at, me);
     RowLane adding = me;  // no columns to read where nothing is added to
     adding.columns = accumulate ? me.columns : 0;
     if (N <= 4) load_held(old, dx + at, adding);
-    load_held(w, weight, me);
 
     float sum = 0.0f, product = 0.0f;
     UNROLL for (int k = 0; k < N; k++) {
-        add_to_sums(&own.weight[k], &own.bias[k], g[k], q[k], m, r);
-        g[k] = multiply_quad(g[k], w[k]);
-        sum += (g[k].x + g[k].y) + (g[k].z + g[k].w);
-        product += moment(g[k], q[k], m);
+        float4 g = widen_raw(raw[k]);
+        add_to_sums(&own.weight[k], &own.bias[k], g, q[k], m, r);
+        g = multiply_quad(g, held[k * ROW_LANES + me.lane]);
+        sum += (g.x + g.y) + (g.z + g.w);
+        product += moment(g, q[k], m);
     }
     for (TAIL(N, c, me)) {
         int valid = valid_columns(me, c);
@@ -95,10 +110,11 @@ __device__ __forceinline__ void row_gradients(
 
     if (N > 4) load_held(old, dx + at, adding);
     UNROLL for (int k = 0; k < N; k++) {
-        g[k] = add_quad(old[k], input_gradient(g[k], q[k], m, r, average_g, average_gx));
+        float4 g = multiply_quad(widen_raw(raw[k]), held[k * ROW_LANES + me.lane]);
+        old[k] = add_quad(old[k], input_gradient(g, q[k], m, r, average_g, average_gx));
     }
-    store_held(dx + at, g, me);
-    if (narrow) store_held(narrow + at, g, me);
+    store_held(dx + at, old, me);
+    if (narrow) store_held(narrow + at, old, me);
     for (TAIL(N, c, me)) {
         int valid = valid_columns(me, c);
         float4 gc = multiply_quad(load_quad(dy + at + c, valid), load_quad(weight + c, valid));
@@ -216,10 +232,14 @@ __device__ __forceinline__ void column_sums(
 // What layernorm_backward does, with N quads held.
 template <int N>
 __device__ __forceinline__ void chunk_gradients(
-    float* dx, act_t* narrow, float* partial, float4* room, RowSums& sums, const act_t* dy,
-    const float* x, const float* weight, const float* mean, const float* rstd, int rows, int first,
-    int last, int C, int accumulate)
+    float* dx, act_t* narrow, float* partial, float4* room, float4* held, RowSums& sums,
+    const act_t* dy, const float* x, const float* weight, const float* mean, const float* rstd,
+    int rows, int first, int last, int C, int accumulate)
 {
+    for (int i = threadIdx.x; i < N * ROW_LANES; i += ROW_THREADS) {
+        held[i] = 4 * i < C ? load_quad(weight + 4 * i, quad_valid(4 * i, C)) : same_quad(0.0f);
+    }
+    __syncthreads();
     if (C > N * COLUMN_STEP) {
         column_sums(partial, room, dy, x, mean, rstd, first, last, N * COLUMN_STEP, C);
     }
@@ -231,7 +251,7 @@ __device__ __forceinline__ void chunk_gradients(
         me.columns = me.row < last ? C : 0;
         if (row > first) ROW_BARRIER();  // the rows before are done with the sums
         row_gradients<N>(
-            dx, narrow, own, sums, dy, x, weight, mean, rstd, me, C, accumulate);
+            dx, narrow, own, sums, held, dy, x, weight, mean, rstd, me, C, accumulate);
     }
     store_sums(partial, room, own, C);
 }
@@ -248,14 +268,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
     const float* __restrict__ rstd, int rows, int C, int chunk_rows, int stride, int accumulate)
 {
     __shared__ float4 room[ROOM_QUADS * ROW_THREADS];
+    __shared__ float4 held[MOST_HELD * ROW_LANES];
     __shared__ RowSums sums;
     long long begin = (long long)blockIdx.x * chunk_rows;
     int first = (int)begin, last = (int)(begin + chunk_rows < rows ? begin + chunk_rows : rows);
     float* own = partial + (size_t)blockIdx.x * stride;
     bool whole = C % 4 == 0 && quads_aligned(dx, dy, x, weight) && (!narrow || quad_aligned(narrow));
 #define GRADIENTS(N) \
-    chunk_gradients<N>(dx, narrow, own, room, sums, dy, x, weight, mean, rstd, rows, first, last, \
-                       C, accumulate)
+    chunk_gradients<N>(dx, narrow, own, room, held, sums, dy, x, weight, mean, rstd, rows, first, \
+                       last, C, accumulate)
     FOR_HELD(C, whole, GRADIENTS)
 #undef GRADIENTS
 }
