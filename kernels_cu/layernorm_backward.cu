@@ -19,6 +19,7 @@
 #define ROW_THREADS 256
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
+#include "common/held_sums.cuh"  // sums over rows of held columns
 #include "common/row_lanes.cuh"  // row_lane
 #include "common/row_sums.cuh"   // set_sums, added_sums
 #include "common/vector.cuh"     // quads as they lie in memory
@@ -38,23 +39,6 @@ __device__ __forceinline__ float4 input_gradient(
 __device__ __forceinline__ float moment(float4 g, float4 q, float mean)
 {
     return g.x * (q.x - mean) + g.y * (q.y - mean) + g.z * (q.z - mean) + g.w * (q.w - mean);
-}
-
-// What this thread's rows give to the columns it holds.
-template <int N>
-struct HeldSums {
-    float4 weight[N], bias[N];
-};
-
-// Adds dy * xhat and dy of one quad.
-__device__ __forceinline__ void add_to_sums(
-    float4* dweight, float4* dbias, float4 g, float4 q, float mean, float rstd)
-{
-    dweight->x += g.x * ((q.x - mean) * rstd);
-    dweight->y += g.y * ((q.y - mean) * rstd);
-    dweight->z += g.z * ((q.z - mean) * rstd);
-    dweight->w += g.w * ((q.w - mean) * rstd);
-    *dbias = add_quad(*dbias, g);
 }
 
 template <int N>
@@ -123,46 +107,6 @@ __device__ __forceinline__ void row_gradients(
         store_quad(dx + at + c, gc, valid);
         if (narrow) store_quad(narrow + at + c, gc, valid);
     }
-}
-
-#define ROOM_QUADS 8  // a thread, that meet those of the block's other rows at once
-
-// Overwrites partial[part * C + c] with the sum over the block's rows, in order, of what `room` has
-// of `parts` times `held` quads of columns.
-__device__ __forceinline__ void add_slots(
-    float* partial, const float4* room, int parts, int held, int C)
-{
-    for (int i = threadIdx.x; i < parts * held * ROW_LANES; i += ROW_THREADS) {
-        int part = i / (held * ROW_LANES), c = 4 * (i % (held * ROW_LANES));
-        if (c >= C) continue;
-        const float4* own = room + i / ROW_LANES * ROW_THREADS + i % ROW_LANES;
-        float4 sum = own[0];
-        UNROLL for (int slot = 1; slot < BLOCK_ROWS; slot++) {
-            sum = add_quad(sum, own[slot * ROW_LANES]);
-        }
-        store_quad(partial + (size_t)part * C + c, sum, quad_valid(c, C));
-    }
-}
-
-// partial[c] and partial[C + c] of the held columns.
-template <int N>
-__device__ __forceinline__ void store_sums(
-    float* partial, float4* room, const HeldSums<N>& own, int C)
-{
-    const int parts = 2 * N <= ROOM_QUADS ? 2 : 1;
-    float4* to = room + threadIdx.x;
-    UNROLL for (int k = 0; k < N; k++) to[k * ROW_THREADS] = own.weight[k];
-    if (parts == 1) {
-        __syncthreads();
-        add_slots(partial, room, 1, N, C);
-        __syncthreads();  // the weight's are done with the room
-        partial += C;
-    } else {
-        to += N * ROW_THREADS;
-    }
-    UNROLL for (int k = 0; k < N; k++) to[k * ROW_THREADS] = own.bias[k];
-    __syncthreads();
-    add_slots(partial, room, parts, N, C);
 }
 
 #define SUM_ROWS 4  // that a thread reads before it adds the first
