@@ -24,14 +24,16 @@ from tests.models.cases import batch_of, perturbed
 from tests.support.rig import Rig
 
 CONFIG = CharLMConfig(context=33, width=48, heads=3, layers=2)
+# Wide enough for the kernels that are compiled when they are first called, which is in the priming.
+WIDE = CharLMConfig(context=5, width=272, heads=17, layers=1, vocabulary=4099)
 FP32, TF32, BF16 = Precision
 
 
-def _bench(rig: Rig, branches: int | None) -> Bench:
+def _bench(rig: Rig, branches: int | None, config: CharLMConfig = CONFIG) -> Bench:
     def build(config: CharLMConfig, **given: Any) -> CharLM:
         return CharLM(config, **given, branches=branches)
 
-    return Bench(rig, CONFIG, perturbed(CONFIG, 1), build, BF16)
+    return Bench(rig, config, perturbed(config, 1), build, BF16)
 
 
 @pytest.mark.parametrize("branches", [1, 2, 5])
@@ -50,9 +52,10 @@ def test_the_bits_are_those_of_one_stream(rig: Rig, branches: int) -> None:
         np.testing.assert_array_equal(found[1][name], gradient, name)
 
 
-def test_a_captured_pass_gives_the_eager_bits(rig: Rig) -> None:
-    tokens, targets = batch_of(CONFIG, 3, seed=2)
-    bench = _bench(rig, 1)
+@pytest.mark.parametrize("config", [CONFIG, WIDE], ids=["narrow", "wide"])
+def test_a_captured_pass_gives_the_eager_bits(rig: Rig, config: CharLMConfig) -> None:
+    tokens, targets = batch_of(config, 3, seed=2)
+    bench = _bench(rig, 1, config)
     given = bench.put("tokens", tokens), bench.put("targets", targets)
     flat = bench.model.gradients.flat
 
