@@ -44,18 +44,24 @@ __device__ __forceinline__ float moment(float4 g, float4 q, float mean)
 template <int N>
 __device__ __forceinline__ void load_raw(RawQuad (&q)[N], const act_t* row, const RowLane& me)
 {
-    bool whole = N > 4 || has_whole_quads(row, me);
+    const RawQuad zeros = raw_of(same_quad(0.0f));
+    if (N > 4 || has_whole_quads(row, me)) {
+        UNROLL for (int k = 0; k < N; k++) {
+            int c = first_column(me) + k * COLUMN_STEP;
+            q[k] = c < me.columns ? raw_quad(row + c) : zeros;
+        }
+        return;
+    }
     UNROLL for (int k = 0; k < N; k++) {
         int c = first_column(me) + k * COLUMN_STEP;
-        q[k] = raw_of(same_quad(0.0f));
-        if (c >= me.columns) continue;
-        q[k] = whole ? raw_quad(row + c) : raw_of(load_quad(row + c, valid_columns(me, c)));
+        q[k] = zeros;
+        if (c < me.columns) q[k] = raw_of(load_quad(row + c, valid_columns(me, c)));
     }
 }
 
-// dx of one row, and what it adds to `own`; all threads of the block come here together. `held` has
-// the weight of the held columns. Of many quads the old dx is read behind the barrier: in front of
-// it there are no registers left to wait in.
+// dx of one row, and what it adds to `own`; all threads of the block come here together. Of many
+// quads the weight is `held` in shared memory and the old dx is read behind the barrier: in front of
+// it there are no registers left for them to wait in.
 template <int N>
 __device__ __forceinline__ void row_gradients(
     float* dx, act_t* narrow, HeldSums<N>& own, RowSums& sums, const float4* held, const act_t* dy,
@@ -65,18 +71,21 @@ __device__ __forceinline__ void row_gradients(
     size_t at = (size_t)me.row * C;
     float m = me.columns ? mean[me.row] : 0.0f, r = me.columns ? rstd[me.row] : 0.0f;
     RawQuad raw[N];
-    float4 q[N], old[N];
+    float4 q[N], w[N], old[N];
     load_raw(raw, dy + at, me);
     load_held(q, x + at, me);
     RowLane adding = me;  // no columns to read where nothing is added to
     adding.columns = accumulate ? me.columns : 0;
-    if (N <= 4) load_held(old, dx + at, adding);
+    if (N <= 4) {
+        load_held(old, dx + at, adding);
+        load_held(w, weight, me);
+    }
 
     float sum = 0.0f, product = 0.0f;
     UNROLL for (int k = 0; k < N; k++) {
         float4 g = widen_raw(raw[k]);
         add_to_sums(&own.weight[k], &own.bias[k], g, q[k], m, r);
-        g = multiply_quad(g, held[k * ROW_LANES + me.lane]);
+        g = multiply_quad(g, N > 4 ? held[k * ROW_LANES + me.lane] : w[k]);
         sum += (g.x + g.y) + (g.z + g.w);
         product += moment(g, q[k], m);
     }
@@ -94,7 +103,8 @@ __device__ __forceinline__ void row_gradients(
 
     if (N > 4) load_held(old, dx + at, adding);
     UNROLL for (int k = 0; k < N; k++) {
-        float4 g = multiply_quad(widen_raw(raw[k]), held[k * ROW_LANES + me.lane]);
+        if (N > 4) w[k] = held[k * ROW_LANES + me.lane];
+        float4 g = multiply_quad(widen_raw(raw[k]), w[k]);
         old[k] = add_quad(old[k], input_gradient(g, q[k], m, r, average_g, average_gx));
     }
     store_held(dx + at, old, me);
@@ -180,10 +190,12 @@ __device__ __forceinline__ void chunk_gradients(
     const act_t* dy, const float* x, const float* weight, const float* mean, const float* rstd,
     int rows, int first, int last, int C, int accumulate)
 {
-    for (int i = threadIdx.x; i < N * ROW_LANES; i += ROW_THREADS) {
-        held[i] = 4 * i < C ? load_quad(weight + 4 * i, quad_valid(4 * i, C)) : same_quad(0.0f);
+    if (N > 4) {
+        for (int i = threadIdx.x; i < N * ROW_LANES; i += ROW_THREADS) {
+            held[i] = 4 * i < C ? load_whole_quad(weight + 4 * i) : same_quad(0.0f);
+        }
+        __syncthreads();
     }
-    __syncthreads();
     if (C > N * COLUMN_STEP) {
         column_sums(partial, room, dy, x, mean, rstd, first, last, N * COLUMN_STEP, C);
     }
