@@ -19,7 +19,6 @@
 #define TURN (2 * THREADS)  // vectors that the block takes at once, two a thread
 #define AHEAD 4             // turns under way
 #define LOWEST -3.0e38f     // below every logit; NVRTC has no infinity constant
-#define NOTHING -3.4e38f    // beside LOWEST its exponential is 0
 #define LOG2_E 1.4426950408889634f
 
 // The largest of some logits, and the sum of exp(logit - largest).
@@ -78,16 +77,18 @@ __device__ __forceinline__ void add_logits(Softmax* own, const float (&x)[N])
     own->peak = peak;
 }
 
-// Adds this thread's two vectors of the turn that begins at `turn`, of `vectors` at `from`.
+// Adds this thread's two vectors of the turn that begins at `turn`, of `vectors` at `from`. WHOLE: the
+// turn lies before their end.
+template <bool WHOLE>
 __device__ __forceinline__ void add_turn(Softmax* own, const uint4* from, int turn, int vectors)
 {
     float x[2 * VECTOR_ELEMENTS];
     UNROLL for (int k = 0; k < 2; k++) {
         int v = turn + k * THREADS + threadIdx.x;
-        if (v < vectors) {
+        if (WHOLE || v < vectors) {
             widen_vector(x + k * VECTOR_ELEMENTS, from[v]);
         } else {
-            UNROLL for (int i = 0; i < VECTOR_ELEMENTS; i++) x[k * VECTOR_ELEMENTS + i] = NOTHING;
+            UNROLL for (int i = 0; i < VECTOR_ELEMENTS; i++) x[k * VECTOR_ELEMENTS + i] = LOWEST;
         }
     }
     add_logits(own, x);
@@ -103,21 +104,31 @@ __device__ __forceinline__ void start_turn(uint4* copies, const uint4* from, int
     close_batch();
 }
 
-// This thread's share of the row, whose first `kept` vectors are copied.
+// The first copies of a row, all of a short one.
+__device__ __forceinline__ void start_row(const WideRow& row, uint4* copies, int kept)
+{
+    UNROLL for (int k = 0; k < AHEAD; k++) start_turn(copies, row.first, k * TURN, kept);
+}
+
+// This thread's share of the row, the copies of whose first `kept` vectors are started.
 __device__ __forceinline__ Softmax thread_softmax(const WideRow& row, uint4* copies, int kept)
 {
     Softmax own = {LOWEST, 0.0f};
-    UNROLL for (int k = 0; k < AHEAD; k++) start_turn(copies, row.first, k * TURN, kept);
-    float edge[1] = {row.edge < 0 ? NOTHING : widened(row.logits[row.edge])};
-    add_logits(&own, edge);
-    for (int turn = 0; turn < kept; turn += TURN) {
+    float edge[1] = {row.edge < 0 ? LOWEST : widened(row.logits[row.edge])};
+    int turn = 0, last = row.vectors;
+    for (; turn + TURN <= kept; turn += TURN) {
         wait_for_batches<AHEAD - 1>();
-        add_turn(&own, copies, turn, kept);
+        add_turn<true>(&own, copies, turn, kept);
         start_turn(copies, row.first, turn + AHEAD * TURN, kept);
     }
-    for (int turn = kept; turn < row.vectors; turn += TURN) {
-        add_turn(&own, row.first, turn, row.vectors);
+    if (turn < kept) {  // the last turn of a row that is kept whole
+        wait_for_batches<0>();
+        add_turn<false>(&own, copies, turn, kept);
+        turn = last;
     }
+    for (; turn + TURN <= last; turn += TURN) add_turn<true>(&own, row.first, turn, last);
+    if (turn < last) add_turn<false>(&own, row.first, turn, last);
+    add_logits(&own, edge);
     return own;
 }
 
@@ -181,7 +192,9 @@ extern "C" __global__ void __launch_bounds__(512, 2) cross_entropy_wide_forward_
 {
     extern __shared__ uint4 copies[];
     WideRow row = wide_row(logits + (size_t)blockIdx.x * V, V);
-    int target = targets[blockIdx.x], kept = row.vectors < room ? row.vectors : room;
+    int kept = row.vectors < room ? row.vectors : room;
+    start_row(row, copies, kept);
+    int target = targets[blockIdx.x];
     bool owner = is_owner(row, target);
     float target_logit = owner ? widened(row.logits[target]) : 0.0f;
     Softmax all = block_softmax(thread_softmax(row, copies, kept));

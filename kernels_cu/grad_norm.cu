@@ -9,7 +9,8 @@
 // scales by the coefficient as it reads, which spares a pass that writes, and leaves a NaN where it
 // can be found.
 // Shapes: grad [n]; partial [blocks]; stats: one GradientStats; control: the control block.
-// Sums are float64, in an order that n alone decides: repeatable, and no square overflows.
+// Sums are float64, in an order that n alone decides: repeatable, and no square overflows. The block
+// that comes last adds those of all blocks, in their order: which one it is changes nothing.
 
 #include "common/control.cuh"   // Control
 #include "common/gradient.cuh"  // GradientStats, is_finite
@@ -36,27 +37,54 @@ __device__ __forceinline__ void add_quad_squares(Partial* sum, float4 q)
     sum->squares += (x * x + y * y) + (z * z + w * w);
 }
 
-// The block's sum, in thread order; the result is thread 0's alone.
+#define GROUPS 16  // of threads whose sums are added first
+
+__device__ __forceinline__ void add_partial(Partial* sum, Partial more)
+{
+    sum->squares += more.squares;
+    sum->masked += more.masked;
+}
+
+// The block's sum: of every 16th thread, then of those, each in order; the result is thread 0's
+// alone. 22 additions that wait for one another, where all threads in a row are 127.
 __device__ __forceinline__ Partial block_sum(Partial* shared, Partial own)
 {
-    shared[threadIdx.x] = own;
+    int t = threadIdx.x;
+    shared[t] = own;
     __syncthreads();
-    if (threadIdx.x > 0) return own;
-    for (int t = 1; t < TURN_THREADS; t++) {
-        own.squares += shared[t].squares;
-        own.masked += shared[t].masked;
+    if (t < GROUPS) {
+        UNROLL for (int k = GROUPS; k < TURN_THREADS; k += GROUPS) add_partial(&own, shared[t + k]);
+        shared[t] = own;
     }
+    __syncthreads();
+    if (t > 0) return own;
+    UNROLL for (int k = 1; k < GROUPS; k++) add_partial(&own, shared[k]);
     return own;
 }
 
-// Overwrites partial[block] with the sums over every gridDim-th turn of the gradients.
-// Launch: block 128, grid min(2048, ceil(n/8192)): at least four turns a block, so that the
-// barrier and the serial sum after it are small beside them.
-extern "C" __global__ void __launch_bounds__(128) grad_norm_partial(
-    Partial* __restrict__ partial, const float* __restrict__ grad, long long n)
+// Overwrites norm, masked and coefficient; adds to masked_total and masked_steps.
+__device__ __forceinline__ void write_stats(GradientStats* stats, Partial all, double limit)
+{
+    double norm = sqrt(all.squares);
+    double coefficient = limit > 0.0 ? limit / (norm + 1e-6) : 1.0;
+    stats->norm = norm;
+    stats->coefficient = coefficient < 1.0 ? (float)coefficient : 1.0f;
+    stats->masked = all.masked;
+    stats->masked_total += all.masked;
+    stats->masked_steps += all.masked > 0;
+}
+
+// Overwrites partial[block] with the sums over every gridDim-th turn of the gradients, and rewrites
+// stats as write_stats has it. The last ticket of a launch sets the ticket back to 0.
+// Launch: block 128, grid min(2048, max(1, ceil(n/2048))).
+extern "C" __global__ void __launch_bounds__(128, 12) grad_norm(
+    GradientStats* __restrict__ stats, Partial* partial, const float* __restrict__ grad,
+    const Control* __restrict__ control, long long n)
 {
     __shared__ Partial shared[TURN_THREADS];
+    __shared__ bool last;
     Partial own = {0.0, 0};
+    double limit = control->clip_norm;
     long long stride = (long long)gridDim.x * TURN;
     for (long long first = (long long)blockIdx.x * TURN; first < n; first += stride) {
         float4 q[QUADS];
@@ -64,28 +92,20 @@ extern "C" __global__ void __launch_bounds__(128) grad_norm_partial(
         UNROLL for (int k = 0; k < QUADS; k++) add_quad_squares(&own, q[k]);
     }
     own = block_sum(shared, own);
-    if (threadIdx.x == 0) partial[blockIdx.x] = own;
-}
-
-// Overwrites norm, masked and coefficient of stats; adds to masked_total and masked_steps.
-// Launch: block 128, grid 1.
-extern "C" __global__ void __launch_bounds__(128) grad_norm_final(
-    GradientStats* __restrict__ stats, const Partial* __restrict__ partial,
-    const Control* __restrict__ control, int partials)
-{
-    __shared__ Partial shared[TURN_THREADS];
-    Partial own = {0.0, 0};
-    for (int p = threadIdx.x; p < partials; p += TURN_THREADS) {
-        own.squares += partial[p].squares;
-        own.masked += partial[p].masked;
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = own;
+        __threadfence();
+        last = atomicInc(&stats->ticket, gridDim.x - 1) == gridDim.x - 1;
     }
-    own = block_sum(shared, own);
-    if (threadIdx.x > 0) return;
-    double norm = sqrt(own.squares), limit = control->clip_norm;
-    double coefficient = limit > 0.0 ? limit / (norm + 1e-6) : 1.0;
-    stats->norm = norm;
-    stats->coefficient = coefficient < 1.0 ? (float)coefficient : 1.0f;
-    stats->masked = own.masked;
-    stats->masked_total += own.masked;
-    stats->masked_steps += own.masked > 0;
+    __syncthreads();
+    if (!last) return;
+
+    __threadfence();
+    Partial all = {0.0, 0};
+    for (int p = threadIdx.x; p < gridDim.x; p += TURN_THREADS) {
+        Partial found = {__ldcg(&partial[p].squares), __ldcg(&partial[p].masked)};
+        add_partial(&all, found);
+    }
+    all = block_sum(shared, all);
+    if (threadIdx.x == 0) write_stats(stats, all, limit);
 }

@@ -33,6 +33,19 @@ __device__ __forceinline__ float4 normed(
         (q.z - pivot - mean) * rstd * w.z + b.z, (q.w - pivot - mean) * rstd * w.w + b.w);
 }
 
+// Turns what lies past the end of the row into `fill`: where a filler is itself read, held quads that
+// are loaded with it wait for it.
+template <int N>
+__device__ __forceinline__ void fill_absent(float4 (&q)[N], const RowLane& me, float fill)
+{
+    UNROLL for (int k = 0; k < N; k++) {
+        int valid = me.columns - first_column(me) - k * COLUMN_STEP;
+        q[k] = make_float4(
+            valid > 0 ? q[k].x : fill, valid > 1 ? q[k].y : fill, valid > 2 ? q[k].z : fill,
+            valid > 3 ? q[k].w : fill);
+    }
+}
+
 // The norm of a row, and the row itself, x, where `out` is not null. `held` are its first quads,
 // the filler being the pivot; x_row is where the rest is read. out is written behind the barrier:
 // the pivot is column 0, which all lanes read.
@@ -97,22 +110,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_forward(
 {
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
-    float pivot = me.columns ? x[at] : 0.0f;
     bool whole = C % 4 == 0 && quads_aligned(y, x, weight, bias);
 #define NORM(N) \
     float4 held[N]; \
-    load_held(held, x + at, me, pivot); \
+    load_held(held, x + at, me); \
+    float pivot = me.columns ? x[at] : 0.0f; \
+    fill_absent(held, me, pivot); \
     normalise(y + at, mean, rstd, nullptr, held, x + at, weight, bias, me, C, pivot, epsilon)
     FOR_HELD(C, whole, NORM)
 #undef NORM
-}
-
-// x becomes x + (y + bias); of fillers that of x stays.
-template <int N>
-__device__ __forceinline__ void join(
-    float4 (&x)[N], const float4 (&y)[N], const float4 (&bias)[N])
-{
-    UNROLL for (int k = 0; k < N; k++) x[k] = add_quad(x[k], add_quad(y[k], bias[k]));
 }
 
 // Overwrites x = residual + (branch + branch_bias), and y, mean, rstd of x: a linear layer's bias,
@@ -125,7 +131,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_residual_forward(
 {
     RowLane me = row_lane(rows, C);
     size_t at = (size_t)me.row * C;
-    float pivot = me.columns ? residual[at] + (branch[at] + branch_bias[0]) : 0.0f;
     bool whole =
         C % 4 == 0 && quads_aligned(x, y, residual, branch, branch_bias, weight, bias);
     for (TAIL(HELD_OF(C, whole), c, me)) {
@@ -135,10 +140,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_residual_forward(
     }
 #define NORM(N) \
     float4 held[N], more[N], add[N]; \
-    load_held(held, residual + at, me, pivot); \
+    load_held(held, residual + at, me); \
     load_held(more, branch + at, me); \
     load_held(add, branch_bias, me); \
-    join(held, more, add); \
+    float pivot = me.columns ? residual[at] + (branch[at] + branch_bias[0]) : 0.0f; \
+    UNROLL for (int k = 0; k < N; k++) { \
+        held[k] = add_quad(held[k], add_quad(more[k], add[k])); \
+    } \
+    fill_absent(held, me, pivot); \
     normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
     FOR_HELD(C, whole, NORM)
 #undef NORM
@@ -157,7 +166,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_embedding_forward
     size_t at = (size_t)me.row * C;
     const float* token = token_table + (me.columns ? (size_t)tokens[me.row] * C : 0);
     const float* position = position_table + (size_t)((int)me.row % T) * C;
-    float pivot = me.columns ? token[0] + position[0] : 0.0f;
     bool whole = C % 4 == 0 && quads_aligned(x, y, token, position, weight, bias);
     for (TAIL(HELD_OF(C, whole), c, me)) {
         int valid = valid_columns(me, c);
@@ -166,9 +174,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_embedding_forward
     }
 #define NORM(N) \
     float4 held[N], more[N]; \
-    load_held(held, token, me, pivot); \
+    load_held(held, token, me); \
     load_held(more, position, me); \
+    float pivot = me.columns ? token[0] + position[0] : 0.0f; \
     UNROLL for (int k = 0; k < N; k++) held[k] = add_quad(held[k], more[k]); \
+    fill_absent(held, me, pivot); \
     normalise(y + at, mean, rstd, x + at, held, x + at, weight, bias, me, C, pivot, epsilon)
     FOR_HELD(C, whole, NORM)
 #undef NORM

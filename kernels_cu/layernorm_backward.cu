@@ -19,8 +19,10 @@
 #define ROW_THREADS 256
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
+#include "common/held_sums.cuh"  // sums over rows of held columns
 #include "common/row_lanes.cuh"  // row_lane
 #include "common/row_sums.cuh"   // set_sums, added_sums
+#include "common/vector.cuh"     // quads as they lie in memory
 
 // g, dy times weight, becomes dx.
 __device__ __forceinline__ float4 input_gradient(
@@ -39,47 +41,53 @@ __device__ __forceinline__ float moment(float4 g, float4 q, float mean)
     return g.x * (q.x - mean) + g.y * (q.y - mean) + g.z * (q.z - mean) + g.w * (q.w - mean);
 }
 
-// What this thread's rows give to the columns it holds.
 template <int N>
-struct HeldSums {
-    float4 weight[N], bias[N];
-};
-
-// Adds dy * xhat and dy of one quad.
-__device__ __forceinline__ void add_to_sums(
-    float4* dweight, float4* dbias, float4 g, float4 q, float mean, float rstd)
+__device__ __forceinline__ void load_raw(RawQuad (&q)[N], const act_t* row, const RowLane& me)
 {
-    dweight->x += g.x * ((q.x - mean) * rstd);
-    dweight->y += g.y * ((q.y - mean) * rstd);
-    dweight->z += g.z * ((q.z - mean) * rstd);
-    dweight->w += g.w * ((q.w - mean) * rstd);
-    *dbias = add_quad(*dbias, g);
+    const RawQuad zeros = raw_of(same_quad(0.0f));
+    if (N > 4 || has_whole_quads(row, me)) {
+        UNROLL for (int k = 0; k < N; k++) {
+            int c = first_column(me) + k * COLUMN_STEP;
+            q[k] = c < me.columns ? raw_quad(row + c) : zeros;
+        }
+        return;
+    }
+    UNROLL for (int k = 0; k < N; k++) {
+        int c = first_column(me) + k * COLUMN_STEP;
+        q[k] = zeros;
+        if (c < me.columns) q[k] = raw_of(load_quad(row + c, valid_columns(me, c)));
+    }
 }
 
-// dx of one row, which is added to `own`; all threads of the block come here together. Of many quads
-// the old dx is read behind the barrier: in front of it there are no registers left to wait in.
+// dx of one row, and what it adds to `own`; all threads of the block come here together. Of many
+// quads the weight is `held` in shared memory and the old dx is read behind the barrier: in front of
+// it there are no registers left for them to wait in.
 template <int N>
 __device__ __forceinline__ void row_gradients(
-    float* dx, act_t* narrow, HeldSums<N>& own, RowSums& sums, const act_t* dy, const float* x,
-    const float* weight, const float* mean, const float* rstd, const RowLane& me, int C,
-    int accumulate)
+    float* dx, act_t* narrow, HeldSums<N>& own, RowSums& sums, const float4* held, const act_t* dy,
+    const float* x, const float* weight, const float* mean, const float* rstd, const RowLane& me,
+    int C, int accumulate)
 {
     size_t at = (size_t)me.row * C;
     float m = me.columns ? mean[me.row] : 0.0f, r = me.columns ? rstd[me.row] : 0.0f;
-    float4 g[N], q[N], w[N], old[N];
-    load_held(g, dy + at, me);
+    RawQuad raw[N];
+    float4 q[N], w[N], old[N];
+    load_raw(raw, dy + at, me);
     load_held(q, x + at, me);
     RowLane adding = me;  // no columns to read where nothing is added to
     adding.columns = accumulate ? me.columns : 0;
-    if (N <= 4) load_held(old, dx + at, adding);
-    load_held(w, weight, me);
+    if (N <= 4) {
+        load_held(old, dx + at, adding);
+        load_held(w, weight, me);
+    }
 
     float sum = 0.0f, product = 0.0f;
     UNROLL for (int k = 0; k < N; k++) {
-        add_to_sums(&own.weight[k], &own.bias[k], g[k], q[k], m, r);
-        g[k] = multiply_quad(g[k], w[k]);
-        sum += (g[k].x + g[k].y) + (g[k].z + g[k].w);
-        product += moment(g[k], q[k], m);
+        float4 g = widen_raw(raw[k]);
+        add_to_sums(&own.weight[k], &own.bias[k], g, q[k], m, r);
+        g = multiply_quad(g, N > 4 ? held[k * ROW_LANES + me.lane] : w[k]);
+        sum += (g.x + g.y) + (g.z + g.w);
+        product += moment(g, q[k], m);
     }
     for (TAIL(N, c, me)) {
         int valid = valid_columns(me, c);
@@ -95,10 +103,12 @@ __device__ __forceinline__ void row_gradients(
 
     if (N > 4) load_held(old, dx + at, adding);
     UNROLL for (int k = 0; k < N; k++) {
-        g[k] = add_quad(old[k], input_gradient(g[k], q[k], m, r, average_g, average_gx));
+        if (N > 4) w[k] = held[k * ROW_LANES + me.lane];
+        float4 g = multiply_quad(widen_raw(raw[k]), w[k]);
+        old[k] = add_quad(old[k], input_gradient(g, q[k], m, r, average_g, average_gx));
     }
-    store_held(dx + at, g, me);
-    if (narrow) store_held(narrow + at, g, me);
+    store_held(dx + at, old, me);
+    if (narrow) store_held(narrow + at, old, me);
     for (TAIL(N, c, me)) {
         int valid = valid_columns(me, c);
         float4 gc = multiply_quad(load_quad(dy + at + c, valid), load_quad(weight + c, valid));
@@ -107,46 +117,6 @@ __device__ __forceinline__ void row_gradients(
         store_quad(dx + at + c, gc, valid);
         if (narrow) store_quad(narrow + at + c, gc, valid);
     }
-}
-
-#define ROOM_QUADS 8  // a thread, that meet those of the block's other rows at once
-
-// Overwrites partial[part * C + c] with the sum over the block's rows, in order, of what `room` has
-// of `parts` times `held` quads of columns.
-__device__ __forceinline__ void add_slots(
-    float* partial, const float4* room, int parts, int held, int C)
-{
-    for (int i = threadIdx.x; i < parts * held * ROW_LANES; i += ROW_THREADS) {
-        int part = i / (held * ROW_LANES), c = 4 * (i % (held * ROW_LANES));
-        if (c >= C) continue;
-        const float4* own = room + i / ROW_LANES * ROW_THREADS + i % ROW_LANES;
-        float4 sum = own[0];
-        UNROLL for (int slot = 1; slot < BLOCK_ROWS; slot++) {
-            sum = add_quad(sum, own[slot * ROW_LANES]);
-        }
-        store_quad(partial + (size_t)part * C + c, sum, quad_valid(c, C));
-    }
-}
-
-// partial[c] and partial[C + c] of the held columns.
-template <int N>
-__device__ __forceinline__ void store_sums(
-    float* partial, float4* room, const HeldSums<N>& own, int C)
-{
-    const int parts = 2 * N <= ROOM_QUADS ? 2 : 1;
-    float4* to = room + threadIdx.x;
-    UNROLL for (int k = 0; k < N; k++) to[k * ROW_THREADS] = own.weight[k];
-    if (parts == 1) {
-        __syncthreads();
-        add_slots(partial, room, 1, N, C);
-        __syncthreads();  // the weight's are done with the room
-        partial += C;
-    } else {
-        to += N * ROW_THREADS;
-    }
-    UNROLL for (int k = 0; k < N; k++) to[k * ROW_THREADS] = own.bias[k];
-    __syncthreads();
-    add_slots(partial, room, parts, N, C);
 }
 
 #define SUM_ROWS 4  // that a thread reads before it adds the first
@@ -216,10 +186,16 @@ __device__ __forceinline__ void column_sums(
 // What layernorm_backward does, with N quads held.
 template <int N>
 __device__ __forceinline__ void chunk_gradients(
-    float* dx, act_t* narrow, float* partial, float4* room, RowSums& sums, const act_t* dy,
-    const float* x, const float* weight, const float* mean, const float* rstd, int rows, int first,
-    int last, int C, int accumulate)
+    float* dx, act_t* narrow, float* partial, float4* room, float4* held, RowSums& sums,
+    const act_t* dy, const float* x, const float* weight, const float* mean, const float* rstd,
+    int rows, int first, int last, int C, int accumulate)
 {
+    if (N > 4) {
+        for (int i = threadIdx.x; i < N * ROW_LANES; i += ROW_THREADS) {
+            held[i] = 4 * i < C ? load_whole_quad(weight + 4 * i) : same_quad(0.0f);
+        }
+        __syncthreads();
+    }
     if (C > N * COLUMN_STEP) {
         column_sums(partial, room, dy, x, mean, rstd, first, last, N * COLUMN_STEP, C);
     }
@@ -231,7 +207,7 @@ __device__ __forceinline__ void chunk_gradients(
         me.columns = me.row < last ? C : 0;
         if (row > first) ROW_BARRIER();  // the rows before are done with the sums
         row_gradients<N>(
-            dx, narrow, own, sums, dy, x, weight, mean, rstd, me, C, accumulate);
+            dx, narrow, own, sums, held, dy, x, weight, mean, rstd, me, C, accumulate);
     }
     store_sums(partial, room, own, C);
 }
@@ -248,14 +224,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
     const float* __restrict__ rstd, int rows, int C, int chunk_rows, int stride, int accumulate)
 {
     __shared__ float4 room[ROOM_QUADS * ROW_THREADS];
+    __shared__ float4 held[MOST_HELD * ROW_LANES];
     __shared__ RowSums sums;
     long long begin = (long long)blockIdx.x * chunk_rows;
     int first = (int)begin, last = (int)(begin + chunk_rows < rows ? begin + chunk_rows : rows);
     float* own = partial + (size_t)blockIdx.x * stride;
     bool whole = C % 4 == 0 && quads_aligned(dx, dy, x, weight) && (!narrow || quad_aligned(narrow));
 #define GRADIENTS(N) \
-    chunk_gradients<N>(dx, narrow, own, room, sums, dy, x, weight, mean, rstd, rows, first, last, \
-                       C, accumulate)
+    chunk_gradients<N>(dx, narrow, own, room, held, sums, dy, x, weight, mean, rstd, rows, first, \
+                       last, C, accumulate)
     FOR_HELD(C, whole, GRADIENTS)
 #undef GRADIENTS
 }

@@ -8,6 +8,7 @@ struct GradientStats {
     long long masked_total;  // the same of all steps since the struct was zero
     long long masked_steps;  // steps with any
     float coefficient;       // what clipping scales the gradients by, at most 1
+    unsigned ticket;         // blocks of a running launch that have left their sums, else 0
 };
 
 static_assert(sizeof(GradientStats) == 40, "lowgraph/ops/grad_norm.py holds the same layout");

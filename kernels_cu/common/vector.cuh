@@ -1,5 +1,10 @@
-// Sixteen neighbouring bytes of act_t: 8 bfloat16 numbers or 4 floats, the most that one access
-// moves.
+// Neighbouring elements of act_t as they lie in memory.
+//
+// A vector is 16 bytes, the most that one access moves: 8 bfloat16 numbers or 4 floats.
+// A RawQuad is four elements: what is held for later takes half the registers as bfloat16.
+//   raw_quad(p)      the quad at p, which suits load_whole_quad
+//   widen_raw(raw)   exact
+//   raw_of(quad)     exact for numbers that were act_t
 #pragma once
 
 #include "common/act.cuh"     // act_t, quads
@@ -31,6 +36,25 @@ __device__ __forceinline__ void store_element(__nv_bfloat16* p, float x)
     *p = __float2bfloat16_rn(x);
 }
 
+typedef uint2 RawQuad;
+
+__device__ __forceinline__ RawQuad raw_quad(const __nv_bfloat16* p)
+{
+    return *reinterpret_cast<const uint2*>(p);
+}
+
+__device__ __forceinline__ float4 widen_raw(RawQuad raw)
+{
+    return make_float4(
+        __uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000u),
+        __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000u));
+}
+
+__device__ __forceinline__ RawQuad raw_of(float4 q)
+{
+    return make_uint2(rounded_pair(q.x, q.y), rounded_pair(q.z, q.w));
+}
+
 #else
 
 __device__ __forceinline__ void widen_vector(float* x, uint4 bits)
@@ -51,6 +75,23 @@ __device__ __forceinline__ uint4 rounded_vector(const float (&x)[VECTOR_ELEMENTS
 __device__ __forceinline__ void store_element(float* p, float x)
 {
     *p = x;
+}
+
+typedef float4 RawQuad;
+
+__device__ __forceinline__ RawQuad raw_quad(const float* p)
+{
+    return load_whole_quad(p);
+}
+
+__device__ __forceinline__ float4 widen_raw(RawQuad raw)
+{
+    return raw;
+}
+
+__device__ __forceinline__ RawQuad raw_of(float4 q)
+{
+    return q;
 }
 
 #endif

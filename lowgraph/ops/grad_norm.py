@@ -25,13 +25,14 @@ STATS_DTYPE: np.dtype[Any] = np.dtype(
         ("masked_total", np.int64),
         ("masked_steps", np.int64),
         ("coefficient", np.float32),
+        ("ticket", np.uint32),
     ],
     align=True,
 )
 """What is known of a step's gradients, 40 bytes; kernels_cu/common/gradient.cuh is the same."""
 
 _MOST_BLOCKS = 2048
-_ELEMENTS_A_BLOCK = 8192
+_ELEMENTS_A_BLOCK = 2048
 
 
 class GradientStats(NamedTuple):
@@ -58,13 +59,12 @@ class GradientNorm:
 
     def __init__(self, library: Library) -> None:
         """Take the kernels from `library`."""
-        self._partial = library.kernel("grad_norm.cu", "grad_norm_partial")
-        self._final = library.kernel("grad_norm.cu", "grad_norm_final")
+        self._norm = library.kernel("grad_norm.cu", "grad_norm")
 
     @staticmethod
     def partial_shape(n: int) -> tuple[int, int]:
         """Return the shape of the workspace, float64, for n elements; a function of n alone."""
-        return (min(_MOST_BLOCKS, ceil_div(n, _ELEMENTS_A_BLOCK)), 2)
+        return (min(_MOST_BLOCKS, max(1, ceil_div(n, _ELEMENTS_A_BLOCK))), 2)
 
     def measure(
         self,
@@ -75,15 +75,13 @@ class GradientNorm:
         control: Pointer,
         n: int,
     ) -> None:
-        """Rewrite stats for grad [n], which is only read; two launches, one for n = 0.
+        """Rewrite stats for grad [n], which is only read; one launch.
 
         stats: 40 bytes, zero before the first step; its totals are added to. partial: workspace of
-        `partial_shape(n)`.
+        `partial_shape(n)`. Launches that share stats follow one another.
         """
         blocks = self.partial_shape(n)[0]
-        if n:
-            self._partial(stream, blocks, 128, partial, grad, n)
-        self._final(stream, 1, 128, stats, partial, control, blocks)
+        self._norm(stream, blocks, 128, stats, partial, grad, control, n)
 
 
 def new_stats() -> np.ndarray[Any, np.dtype[Any]]:

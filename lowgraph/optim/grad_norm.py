@@ -36,7 +36,7 @@ class GradientNorm:
         fill_zero(self.stats, stream)
 
     def measure(self, stream: int, gradients: Arena, control: Pointer) -> None:
-        """Rewrite `stats` for the gradients as they are, which are only read; two launches.
+        """Rewrite `stats` for the gradients as they are, which are only read; one launch.
 
         gradients: float32, padding zero as `Arena.zero` leaves it: padding is measured too.
         control: the control block, advanced to this step.

@@ -29,6 +29,8 @@ from tests.models import branched_step, cases, cases_mamba2
 from tests.models.bench import Bench
 from tests.support.rig import Rig
 
+# Wide enough for the kernels that are compiled when they are first called, which is in the priming.
+WIDE = CharLMConfig(context=5, width=272, heads=17, layers=1, vocabulary=4099)
 FP32, TF32, BF16 = Precision
 CHARLM = CharLMConfig(context=33, width=48, heads=3, layers=2)
 # Short sequences, which a block makes by itself, and longer ones, made by chunks.
@@ -41,11 +43,12 @@ CASES = {
     "mamba2": (PERCEPTION, TF32), "mamba2-bf16": (PERCEPTION, BF16), "mamba2-long": (LONG, FP32),
     "mamba2-lm": (LM, TF32), "mamba2-lm-bf16": (LM, BF16),
 }  # fmt: skip
+WIDE_CASES = {"charlm-wide": (WIDE, BF16)}
 each = pytest.mark.parametrize("case", CASES)
 
 
 def _bench(rig: Rig, case: str, branches: int | None) -> Bench:
-    config, precision = CASES[case]
+    config, precision = {**CASES, **WIDE_CASES}[case]
 
     def build(config: Any, **given: Any) -> Any:
         return MODELS[type(config)](config, **given, branches=branches)
@@ -55,7 +58,7 @@ def _bench(rig: Rig, case: str, branches: int | None) -> Bench:
 
 
 def _batch(case: str) -> tuple[Any, Any]:
-    config = CASES[case][0]
+    config, _ = {**CASES, **WIDE_CASES}[case]
     drawn = cases if isinstance(config, CharLMConfig) else cases_mamba2
     return drawn.batch_of(config, 3, seed=2)
 
@@ -77,7 +80,7 @@ def test_the_bits_are_those_of_one_stream(rig: Rig, case: str, branches: int) ->
         np.testing.assert_array_equal(found[1][name], gradient, name)
 
 
-@each
+@pytest.mark.parametrize("case", [*CASES, *WIDE_CASES])
 def test_a_captured_pass_gives_the_eager_bits(rig: Rig, case: str) -> None:
     inputs, targets = _batch(case)
     bench = _bench(rig, case, 1)

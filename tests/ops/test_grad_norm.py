@@ -16,7 +16,8 @@ from tests.support.rig import Rig
 
 # A float64 sum of at most 2^23 squares in another order, and one root: 1e-12 is far above both.
 CLOSE = 1e-12
-SIZES = [1, 3, 31, 33, 257, 2047, 2049, 8191, 8193, 70_001]
+# 70 001 are 35 blocks, 600 001 more than the last one has threads.
+SIZES = [1, 3, 31, 33, 257, 2047, 2049, 8191, 8193, 70_001, 600_001]
 
 
 def put_control(rig: Rig, clip_norm: float) -> Any:
@@ -137,6 +138,19 @@ def test_steps_without_any_leave_the_totals(rig: Rig) -> None:
     assert seen == [(0, 0, 0), (2, 2, 1), (0, 2, 1), (2, 4, 2), (2, 6, 3)]
 
 
+def test_sizes_may_follow_one_another(rig: Rig) -> None:
+    """Each launch leaves the ticket at 0 for the next, whatever its number of blocks."""
+    kernels, control = GradientNorm(rig.library), put_control(rig, 0.0)
+    stats = rig.put(np.zeros(STATS_DTYPE.itemsize, np.uint8))
+    for n in (70_001, 1, 4096, 70_001, 0, 33):
+        partial, grad = rig.empty(kernels.partial_shape(n), np.float64), normal(n, n)
+        kernels.measure(rig.stream, stats, partial, rig.put(grad), control, n)
+        data = rig.get(stats)
+        want = twins.gradient_norm(grad, 0.0)[0]
+        assert read_stats(data).norm == pytest.approx(want, rel=CLOSE, abs=0.0)
+        assert data.view(STATS_DTYPE)["ticket"][0] == 0
+
+
 def test_no_gradients_have_norm_zero(rig: Rig) -> None:
     assert measure(rig, np.zeros(0, np.float32), 1.0) == GradientStats(0.0, 0, 0, 0, 1.0)
 
@@ -147,7 +161,7 @@ def test_the_same_gradients_give_the_same_bits(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "blocks"), [(0, 0), (1, 1), (8192, 1), (8193, 2), (2048 * 8192, 2048), (10**9, 2048)]
+    ("n", "blocks"), [(0, 1), (1, 1), (2048, 1), (2049, 2), (2048 * 2048, 2048), (10**9, 2048)]
 )
 def test_the_workspace_depends_on_the_size_alone(n: int, blocks: int) -> None:
     assert GradientNorm.partial_shape(n) == (blocks, 2)

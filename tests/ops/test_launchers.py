@@ -140,7 +140,7 @@ def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "sgd": (lambda: sgd.step(s, flat, flat, stats, control, 10, 40), 1),
         "sgd with momentum": (lambda: heavy.step(s, flat, flat, stats, control, 10, 40, m=flat), 1),
         "adamw refresh": (lambda: full.refresh(s, half, flat, 40), 1),
-        "gradient norm": (lambda: norm.measure(s, stats, partial, flat, control, 40), 2),
+        "gradient norm": (lambda: norm.measure(s, stats, partial, flat, control, 40), 1),
         "accumulate": (
             lambda: accumulate.add(s, flat, row, flat, row, 0.5, 40, overwrite=False),
             1,
