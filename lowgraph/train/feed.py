@@ -38,6 +38,8 @@ class Batch(NamedTuple):
 class Feed(Protocol):
     """See the module. Its steps are numbered by a counter on the device, which `draw` reads.
 
+    A training step draws before its control block advances, so that this runs beside the chain.
+
     Attributes
     ----------
     sources: its data on the device, which a step only reads.
@@ -51,7 +53,7 @@ class Feed(Protocol):
         """Do the host's part for step `number`; call it before that step is issued."""
 
     def draw(self, stream: int) -> Batch:
-        """Enqueue the batch of the running step."""
+        """Enqueue the batch of the step, or evaluation, that begins."""
 
     def mark(self, number: int) -> None:
         """Step `number` is issued: what it reads is in use until it is done."""
@@ -75,8 +77,9 @@ class Ground:
 
     context: T. windows: of a training step. batch: windows of a held-out batch, at most. seed: of
     the windows. heldout_batches: how many are asked for.
-    step: int64 [1], the running step's number. cursor: int64 [1], the running batch's place in an
-    evaluation, from 0. on_close: told how to free a feed as soon as it is made.
+    step: int64 [1], the number of the step before the one that begins. cursor: int64 [1], the
+    running batch's place in an evaluation, from 0. on_close: told how to free a feed as soon as it
+    is made.
     """
 
     library: Library
@@ -125,7 +128,7 @@ class TextFeed(_Unstaged):
         batch = _token_batch(self._pool, self._shape)
         tokens, targets, text = batch.inputs, batch.targets, self._text
         self._gather.random(
-            stream, tokens, targets, text, self._control, text.elements, *self._shape
+            stream, tokens, targets, text, self._control, text.elements, *self._shape, ahead=1
         )
         return batch
 

@@ -51,10 +51,13 @@ class SeriesFeed:
         counter: Pointer,
         windows: int,
         starts: Callable[[int], Sequence[int] | npt.NDArray[Any]],
+        *,
+        ahead: int = 0,
     ) -> None:
         """Stage `windows` windows of `rows`; starts(n): the first row of each in step n.
 
-        name: of the pinned memory. counter: int64 [1], the number of the running step.
+        name: of the pinned memory. counter: int64 [1], and `ahead` more the number of the step that
+        begins.
         """
         self.sources: tuple[Slice, ...] = ()
         self.waits = 0
@@ -62,6 +65,7 @@ class SeriesFeed:
         self._rows = rows
         self._starts = starts
         self._counter = counter
+        self._ahead = ahead
         self._pool = ground.pool
         self._stream = ground.stream
         self._copy = ops.StagedCopy(ground.library)
@@ -94,8 +98,9 @@ class SeriesFeed:
         """Features, float32 [B, T, F], and labels, float32 [B, T]."""
         whole = self._pool.take("series batch", self._elements)
         self._copy.forward(
-            stream, whole, self._ring.device_address, self._counter, self._elements, SLOTS
-        )
+            stream, whole, self._ring.device_address, self._counter, self._elements, SLOTS,
+            ahead=self._ahead,
+        )  # fmt: skip
         inputs = whole.part(0, self._shape, "features")
         labels = whole.part(self._labels_at, self._shape[:2], "labels")
         return Batch(inputs, labels, (whole,))

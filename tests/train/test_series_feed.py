@@ -253,7 +253,7 @@ def test_the_labels_lie_behind_the_features(device: Device) -> None:
         feed = parts.feeds.train
         feed.stage(6)
         with parts.pool.eager_pass("draw"):
-            upload(parts.control, plan.schedule.control_block(6), parts.stream)
+            upload(parts.control, plan.schedule.control_block(5), parts.stream)
             batch = feed.draw(parts.stream)
             whole = download(batch.held[0], parts.stream)
             inputs, labels = (download(piece, parts.stream) for piece in batch[:2])
