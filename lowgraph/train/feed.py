@@ -38,7 +38,8 @@ class Batch(NamedTuple):
 class Feed(Protocol):
     """See the module. Its steps are numbered by a counter on the device, which `draw` reads.
 
-    A training step draws before its control block advances, so that this runs beside the chain.
+    A training step draws before its control block advances, so that this runs beside the chain;
+    and then, before it too, and beside the chain, it fetches what its follower will draw.
 
     Attributes
     ----------
@@ -49,11 +50,17 @@ class Feed(Protocol):
     sources: tuple[Slice, ...]
     waits: int
 
+    def begin(self, number: int) -> None:
+        """Be ready for step `number`, which follows none: the first one, or one after a jump."""
+
     def stage(self, number: int) -> None:
         """Do the host's part for step `number`; call it before that step is issued."""
 
     def draw(self, stream: int) -> Batch:
         """Enqueue the batch of the step, or evaluation, that begins."""
+
+    def fetch(self, stream: int) -> None:
+        """Enqueue what can be done for the draw of the step to come. Behind this one's draw."""
 
     def mark(self, number: int) -> None:
         """Step `number` is issued: what it reads is in use until it is done."""
@@ -101,8 +108,14 @@ class _Unstaged:
 
     waits = 0
 
+    def begin(self, number: int) -> None:
+        """Nothing: a batch depends on its step alone."""
+
     def stage(self, number: int) -> None:
         """Nothing: the device knows its step."""
+
+    def fetch(self, stream: int) -> None:
+        """Nothing: the data is on the device."""
 
     def mark(self, number: int) -> None:
         """Nothing: the data never changes."""
