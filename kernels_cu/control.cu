@@ -41,7 +41,7 @@ __device__ __forceinline__ double ema_keep(const Control& c, long long step)
 }
 
 // Updates the state group in place; the settings are left alone.
-// Launch: block 1, grid 1, first in a step.
+// Launch: block 1, grid 1.
 extern "C" __global__ void control_advance(Control* control)
 {
     Control& c = *control;

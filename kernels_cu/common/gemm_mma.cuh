@@ -14,9 +14,11 @@
 #error "gemm_mma.cu needs -DTILE_M and -DTILE_N: the rows and columns of out for each block"
 #endif
 
-#define TILE_K 32
 #define THREADS 128
-#define STAGES (TILE_M + TILE_N > 128 ? 3 : 4)  // in the 48 KiB that every GPU gives unasked
+// Small tiles have few products between two barriers: they come deeper. STAGES: in the 48 KiB that
+// every GPU gives unasked.
+#define TILE_K (TILE_M + TILE_N > 96 ? 32 : 64)
+#define STAGES (TILE_M + TILE_N > 128 || TILE_M + TILE_N == 96 ? 3 : 4)
 #define A_TILES (TILE_M / 32)                   // of 16 rows a warp
 #define B_TILES (TILE_N / 16)                   // of 8 columns a warp
 #define ONES 0x3f803f80u                        // 1, 1 in bfloat16

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lowgraph.blas import route_library, route_own, route_separate
 from lowgraph.blas.backend import Backend
 from lowgraph.blas.layer import Form, Layer
-from lowgraph.blas.routes import Chooser, Route
+from lowgraph.blas.routes import Chooser, Route, Routes
 from lowgraph.blas.steps import Maker, Step
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
@@ -43,13 +43,17 @@ class Layers:
         self._library = library
         self._choose = choose
 
+    def routes(self, layer: Layer) -> Routes:
+        """The ways that a layer is computed."""
+        return self._choose(layer, self._name)
+
     def plan(self, layer: Layer, workspace_bytes: int) -> LayerPlan:
         """Load the kernels and plan the products; outside windows.
 
         Raises ConfigError where the route does not take the layer, LibraryError where cublasLt does
         not.
         """
-        first, weight = self._choose(layer, self._name)
+        first, weight = self.routes(layer)
         with ExitStack() as made:
             maker = Maker(self._backend, self._library, layer, workspace_bytes, made)
             steps: tuple[Step, ...]

@@ -13,7 +13,7 @@ from lowgraph.blas.layer import Layer
 from lowgraph.blas.layers import Layers
 from lowgraph.blas.linear import LinearCalls
 from lowgraph.blas.operands import check_operands
-from lowgraph.blas.routes import Chooser, choose
+from lowgraph.blas.routes import Chooser, Route, choose
 from lowgraph.blas.sides import SideStreams
 from lowgraph.blas.workspace import Workspaces, workspace_bytes
 from lowgraph.errors import CaptureRefused, ConfigError, LibraryNotReady
@@ -111,6 +111,13 @@ class Blas(LinearCalls):
         """Whether a window on the stream may record this product or layer."""
         target = self.stream if stream is None else stream
         return product in self._plans and self.workspaces.get(target) is not None
+
+    def sums_bias(self, layer: Layer) -> bool:
+        """Whether a backward layer's route sums dbias with what it reads anyway: OWN.
+
+        The others read dy once more, in launches of their own.
+        """
+        return Route.OWN in self._layers.routes(layer)
 
     def gemm(
         self,

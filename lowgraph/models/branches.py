@@ -59,22 +59,20 @@ class Branches:
         return self._sides.fork(self._stream, self._last)
 
     def mark(self) -> int:
-        """Note the work forked last, which has been issued, for `wait_for`."""
-        if self._count:
-            self._sides.mark(self._last)
+        """Note all side work issued so far, for `wait_for`."""
+        for index in range(min(self._count, self._forks)):
+            self._sides.mark(index)
         return self._forks
 
     def wait_for(self, mark: int) -> None:
-        """Let the main stream's next work come behind what was marked.
+        """Let the main stream's next work come behind what was marked; give back what that read.
 
-        With one side stream all before it is done then, too, and what that read is given back.
+        A later mark in its place where there is one by now.
         """
-        if not self._count:
-            return
-        self._sides.wait_for_mark(self._stream, (mark - 1) % self._count)
-        if self._count == 1:
-            self._drop(*(piece for forks, piece in self._held if forks <= mark))
-            self._held = [held for held in self._held if held[0] > mark]
+        for index in range(min(self._count, mark)):
+            self._sides.wait_for_mark(self._stream, index)
+        self._drop(*(piece for forks, piece in self._held if forks <= mark))
+        self._held = [held for held in self._held if held[0] > mark]
 
     def drop(self, *pieces: Slice) -> None:
         """Give back what side work forked so far reads, when that is done."""

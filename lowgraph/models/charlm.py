@@ -14,11 +14,13 @@ Stages: forward, loss, backward; in the first and the last embedding, attention,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.models.biases import Biases
 from lowgraph.models.branches import Branches, branch_count
 from lowgraph.models.layers import Attended, Layers, Normed
 from lowgraph.models.linear import Flow
@@ -31,6 +33,17 @@ from lowgraph.stages import stage
 __all__ = ["CharLM", "Trace"]
 
 _LAST_NORM = "n"
+_BIASED = "f2", "f1", "o", "qkv"  # as backward comes by them
+
+
+class Sums(NamedTuple):
+    """Workspaces of a backward pass: what the sums over chunks of rows are made in.
+
+    norms, biases: of the parameters of norms, and of biases, if the products do not sum those.
+    """
+
+    norms: Slice
+    biases: Slice | None
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,8 @@ class CharLM(Model):
         self._layers = Layers(
             config, library, blas, pool, *own, precision, norms=norms, stream=stream
         )
+        biased = [f"{name}.{layer}" for name in self._blocks for layer in _BIASED]
+        self._biases = Biases(library, pool, self.gradients, biased, precision, stream)
 
     def forward(self, stream: int, tokens: Slice) -> Trace:
         """Logits of tokens, int32 [B, T] with T = config.context, and what backward reads."""
@@ -125,19 +140,24 @@ class CharLM(Model):
             with stage("head"):
                 read = trace.logits, trace.norm.y
                 dnormed = layers.linear_backward(stream, "hd", *read, branches.fork())
-                sums = layers.norm_sums(rows)
-                dx = layers.norm_backward(stream, _LAST_NORM, sums, dnormed, trace.norm)
+                biases = None if layers.sums_biases(rows) else self._biases.room(rows)
+                sums = Sums(layers.norm_sums(rows), biases)
+                dx = layers.norm_backward(stream, _LAST_NORM, sums.norms, dnormed, trace.norm)
                 layers.drop(*trace.norm[1:], dnormed)
                 branches.drop(*read)
             for name, block in zip(reversed(self._blocks), reversed(trace.blocks), strict=True):
                 dx = self._mlp_backward(stream, name, sums, dx, block, branches)
                 dx = self._attention_backward(stream, name, sums, dx, block, branches)
             with stage("embedding"):
-                layers.norm_gradients(branches.fork(), sums, rows)
+                side = branches.fork()
+                layers.norm_gradients(side, sums.norms, rows)
+                if biases is not None:
+                    self._biases.finish(side, biases, rows)
+                    branches.drop(biases)
                 branches.wait_for(sorted_)
                 layers.embed_backward(stream, dx.exact, order, trace.tokens)
             layers.drop(order)
-            branches.drop(*dx.pieces, sums)
+            branches.drop(*dx.pieces, sums.norms)
             branches.join()
 
     def _block_forward(
@@ -155,62 +175,75 @@ class CharLM(Model):
         return BlockTrace(norm1, attended, norm2, hidden, active), normed
 
     def _mlp_backward(
-        self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace, branches: Branches
+        self, stream: int, name: str, sums: Sums, dx: Flow, saved: BlockTrace, branches: Branches
     ) -> Flow:
         """Turn dx, the gradient of the block's output, into that of its middle."""
-        layers, norm2 = self._layers, saved.norm2
+        layers, norm2, biased = self._layers, saved.norm2, sums.biases is None
         with stage("mlp"):
-            dy, active = dx.operand, saved.active
+            read = dx.operand, saved.active, saved.hidden
             dhidden = layers.linear_gelu_backward(
-                stream, f"{name}.f2", dy, active, saved.hidden, branches.fork()
+                stream, f"{name}.f2", *read, branches.fork(), biased=biased
             )
-            read = self._reading(dx, branches)
             layers.drop(saved.hidden)
-            branches.drop(active)
+            side, mark = self._sum_biases(f"{name}.f2", sums, dx, dhidden, branches)
+            branches.drop(saved.active)
             dnormed = layers.linear_backward(
-                stream, f"{name}.f1", dhidden, norm2.y, branches.fork()
+                stream, f"{name}.f1", dhidden, norm2.y, side, biased=biased
             )
             branches.drop(dhidden, norm2.y)
-            return self._join(stream, f"{name}.l2", sums, dnormed, norm2, dx, branches, read)
+            return self._join(stream, f"{name}.l2", sums, dnormed, norm2, dx, branches, mark)
 
     def _attention_backward(
-        self, stream: int, name: str, sums: Slice, dx: Flow, saved: BlockTrace, branches: Branches
+        self, stream: int, name: str, sums: Sums, dx: Flow, saved: BlockTrace, branches: Branches
     ) -> Flow:
         """Turn dx, the gradient of the stream after attention, into that of the block's input."""
-        layers, norm1 = self._layers, saved.norm1
+        layers, norm1, biased = self._layers, saved.norm1, sums.biases is None
         with stage("attention"):
             mixed = saved.attended.y
-            dmixed = layers.linear_backward(stream, f"{name}.o", dx.operand, mixed, branches.fork())
-            read = self._reading(dx, branches)
+            dmixed = layers.linear_backward(
+                stream, f"{name}.o", dx.operand, mixed, branches.fork(), biased=biased
+            )
             dqkv = layers.attend_backward(stream, name, dmixed, saved.attended)
             layers.drop(dmixed, *saved.attended[1:])
             branches.drop(mixed)
-            dnormed = layers.linear_backward(stream, f"{name}.qkv", dqkv, norm1.y, branches.fork())
+            side, mark = self._sum_biases(f"{name}.o", sums, dx, dqkv, branches)
+            dnormed = layers.linear_backward(
+                stream, f"{name}.qkv", dqkv, norm1.y, side, biased=biased
+            )
             branches.drop(dqkv, norm1.y)
-            return self._join(stream, f"{name}.l1", sums, dnormed, norm1, dx, branches, read)
+            return self._join(stream, f"{name}.l1", sums, dnormed, norm1, dx, branches, mark)
 
-    def _reading(self, dx: Flow, branches: Branches) -> int:
-        """The mark behind what reads dx on a branch, where that is to change in place."""
-        return 0 if dx.copies else branches.mark()
+    def _sum_biases(
+        self, name: str, sums: Sums, dx: Flow, dz: Slice, branches: Branches
+    ) -> tuple[int, int]:
+        """Sum what the biases of `name` and the layer before it are to be from dx and dz.
+
+        The stream for what reads dz next, and, where dx is to change in place, the mark behind all
+        that reads it on a branch.
+        """
+        side = branches.fork()
+        if sums.biases is not None:
+            self._biases.pair(side, sums.biases, name, dx.operand, dz)
+        return side, 0 if dx.copies else branches.mark()
 
     def _join(
         self,
         stream: int,
         norm: str,
-        sums: Slice,
+        sums: Sums,
         dnormed: Slice,
         saved: Normed,
         dx: Flow,
         branches: Branches,
-        read: int,
+        mark: int,
     ) -> Flow:
         """dx with what comes through a norm added: the gradient of what it normed."""
         layers = self._layers
         if not dx.copies:
-            branches.wait_for(read)
+            branches.wait_for(mark)
         elif self.branches:
             branches.drop(*dx.copies)
             dx = layers.renewed(norm, dx)
-        layers.norm_backward(stream, norm, sums, dnormed, saved, dx)
+        layers.norm_backward(stream, norm, sums.norms, dnormed, saved, dx)
         layers.drop(dnormed, *saved[1:])
         return dx

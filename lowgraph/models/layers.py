@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lowgraph import ops
-from lowgraph.blas import Blas
+from lowgraph.blas import Blas, Form, Layer
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice, upload
 from lowgraph.models.linear import Flow
@@ -179,16 +179,20 @@ class Layers(TokenLayers):
         active: Slice,
         hidden: Slice,
         side: int | None = None,
+        *,
+        biased: bool = True,
     ) -> Slice:
         """Gradient of hidden, a new slice, where the layer's input is active = gelu(hidden).
 
-        side: as of `linear_backward`.
+        side, biased: as of `linear_backward`.
         """
         dhidden = self._take_operand(f"{name}.dhidden", *hidden.shape)
-        weight, gradients = self._weights[f"{name}.weight"], self._both(self._gradients, name)
-        read = dy, active, weight, hidden
-        precision = self._precision
-        self._blas.linear_gelu_backward(stream, dhidden, *gradients, *read, precision, side=side)
+        weight, (dweight, dbias) = (
+            self._weights[f"{name}.weight"],
+            self._both(self._gradients, name),
+        )
+        tensors = dhidden, dweight, dbias if biased else None, dy, active, weight, hidden
+        self._blas.linear_gelu_backward(stream, *tensors, self._precision, side=side)
         return dhidden
 
     # ---- attention ----
@@ -211,6 +215,17 @@ class Layers(TokenLayers):
         return dqkv
 
     # ---- shapes and names ----
+
+    def sums_biases(self, rows: int) -> bool:
+        """Whether the products of a block sum all its biases' gradients with what they read."""
+        forms = dict.fromkeys(("qkv", "o", "f1"), Form.BACKWARD) | {"f2": Form.BACKWARD_GELU}
+        shapes = [
+            (form, self._gradients[f"b.0.{name}.weight"].shape) for name, form in forms.items()
+        ]
+        return all(
+            self._blas.sums_bias(Layer(form, rows, inputs, outputs, self._precision))
+            for form, (outputs, inputs) in shapes
+        )
 
     def _normed(self, name: str, x: Slice) -> Normed:
         """A norm's outputs, to be written."""

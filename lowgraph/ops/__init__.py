@@ -18,6 +18,7 @@ from lowgraph.ops.attention_mma import FlashAttention
 from lowgraph.ops.batch import BatchGather
 from lowgraph.ops.bce import BinaryCrossEntropy
 from lowgraph.ops.bias import Bias
+from lowgraph.ops.bias_sums import BiasSums
 from lowgraph.ops.cast import Cast
 from lowgraph.ops.control import Control
 from lowgraph.ops.control_block import ControlBlock
@@ -52,6 +53,7 @@ __all__ = [
     "Bias",
     "BiasGelu",
     "BiasRelu",
+    "BiasSums",
     "BinaryCrossEntropy",
     "Cast",
     "CausalAttention",

@@ -27,14 +27,17 @@ class BatchGather:
         corpus_bytes: int,
         batch: int,
         length: int,
+        *,
+        ahead: int = 0,
     ) -> None:
-        """Overwrite tokens and targets [batch,length] with the running step's random windows.
+        """Overwrite tokens and targets [batch,length] with a step's random windows.
 
-        Starts are drawn with replacement by Philox from the control block's seed and step
-        (`lowgraph.ops.philox.batch_starts` gives the same numbers). One launch. Raises ConfigError
-        if the corpus has no `length` + 1 bytes.
+        Starts are drawn with replacement by Philox from the control block's seed and the step
+        (`lowgraph.ops.philox.batch_starts` gives the same numbers). ahead: how far the control
+        block is still to advance to that step. One launch. Raises ConfigError if the corpus has no
+        `length` + 1 bytes.
         """
-        check_sizes("BatchGather", batch=batch, length=length)
+        check_sizes("BatchGather", batch=batch, length=length, ahead=ahead)
         if corpus_bytes <= length:
             raise ConfigError(
                 f"BatchGather: a window of {length} bytes and its target need {length + 1} bytes; "
@@ -42,9 +45,8 @@ class BatchGather:
             )
         if batch * length:
             grid = (ceil_div(length, 128), batch)
-            self._random(
-                stream, grid, 128, tokens, targets, corpus, control, corpus_bytes, batch, length
-            )
+            tensors = tokens, targets, corpus, control
+            self._random(stream, grid, 128, *tensors, ahead, corpus_bytes, batch, length)
 
     def windows(
         self,

@@ -133,7 +133,7 @@ def _series_feeds(series: Series, ground: Ground, feed: type[SeriesFeed] = Serie
     windows, places = heldout_plan(heldout_rows, context, batch, ground.heldout_batches)
     train = feed(
         ground, "staged batches", series.train, ground.step, ground.windows,
-        DrawnStarts(ground.seed, ground.windows, context, rows),
+        DrawnStarts(ground.seed, ground.windows, context, rows), early=True,
     )  # fmt: skip
     heldout = feed(
         ground, "staged held-out batches", series.heldout, ground.cursor, windows,

@@ -38,6 +38,9 @@ class Batch(NamedTuple):
 class Feed(Protocol):
     """See the module. Its steps are numbered by a counter on the device, which `draw` reads.
 
+    A training step draws before its control block advances, so that this runs beside the chain;
+    and then, before it too, and beside the chain, it fetches what its follower will draw.
+
     Attributes
     ----------
     sources: its data on the device, which a step only reads.
@@ -47,11 +50,17 @@ class Feed(Protocol):
     sources: tuple[Slice, ...]
     waits: int
 
+    def begin(self, number: int) -> None:
+        """Be ready for step `number`, which follows none: the first one, or one after a jump."""
+
     def stage(self, number: int) -> None:
         """Do the host's part for step `number`; call it before that step is issued."""
 
     def draw(self, stream: int) -> Batch:
-        """Enqueue the batch of the running step."""
+        """Enqueue the batch of the step, or evaluation, that begins."""
+
+    def fetch(self, stream: int) -> None:
+        """Enqueue what can be done for the draw of the step to come. Behind this one's draw."""
 
     def mark(self, number: int) -> None:
         """Step `number` is issued: what it reads is in use until it is done."""
@@ -75,8 +84,9 @@ class Ground:
 
     context: T. windows: of a training step. batch: windows of a held-out batch, at most. seed: of
     the windows. heldout_batches: how many are asked for.
-    step: int64 [1], the running step's number. cursor: int64 [1], the running batch's place in an
-    evaluation, from 0. on_close: told how to free a feed as soon as it is made.
+    step: int64 [1], the number of the step before the one that begins. cursor: int64 [1], the
+    running batch's place in an evaluation, from 0. on_close: told how to free a feed as soon as it
+    is made.
     """
 
     library: Library
@@ -98,8 +108,14 @@ class _Unstaged:
 
     waits = 0
 
+    def begin(self, number: int) -> None:
+        """Nothing: a batch depends on its step alone."""
+
     def stage(self, number: int) -> None:
         """Nothing: the device knows its step."""
+
+    def fetch(self, stream: int) -> None:
+        """Nothing: the data is on the device."""
 
     def mark(self, number: int) -> None:
         """Nothing: the data never changes."""
@@ -125,7 +141,7 @@ class TextFeed(_Unstaged):
         batch = _token_batch(self._pool, self._shape)
         tokens, targets, text = batch.inputs, batch.targets, self._text
         self._gather.random(
-            stream, tokens, targets, text, self._control, text.elements, *self._shape
+            stream, tokens, targets, text, self._control, text.elements, *self._shape, ahead=1
         )
         return batch
 

@@ -1,9 +1,12 @@
 """SeriesFeed: windows of a series that the host writes into pinned memory before the step runs.
 
 A ring of slots lies in mapped pinned memory. The host writes the batch of step n into slot
-n % SLOTS; the step copies slot counter % SLOTS to the device with one kernel, by the same number as
-a counter on the device has it. So a replay reads what the host wrote for it, and stays one launch:
-a copy node would read one fixed place, and the host had to wait for each step before the next.
+n % SLOTS; a kernel copies slot counter % SLOTS to the device, by the same number as a counter on
+the device has it. So a replay reads what the host wrote for it, and stays one launch: a copy node
+would read one fixed place, and the host had to wait for each step before the next.
+
+Over the bus a batch takes longer than many a kernel. So a training step begins with a batch that is
+on the device, and while it runs that of the next one comes: the host is a batch ahead.
 """
 
 from __future__ import annotations
@@ -51,10 +54,14 @@ class SeriesFeed:
         counter: Pointer,
         windows: int,
         starts: Callable[[int], Sequence[int] | npt.NDArray[Any]],
+        *,
+        early: bool = False,
     ) -> None:
         """Stage `windows` windows of `rows`; starts(n): the first row of each in step n.
 
-        name: of the pinned memory. counter: int64 [1], the number of the running step.
+        name: of the pinned memory. counter: int64 [1], the number of the running step. early: each
+        batch is fetched by the step before; counter is that step's until it advances, behind
+        `fetch`.
         """
         self.sources: tuple[Slice, ...] = ()
         self.waits = 0
@@ -62,6 +69,8 @@ class SeriesFeed:
         self._rows = rows
         self._starts = starts
         self._counter = counter
+        self._early = early
+        self._fetched: int | None = None  # the step whose batch `_next` holds
         self._pool = ground.pool
         self._stream = ground.stream
         self._copy = ops.StagedCopy(ground.library)
@@ -73,13 +82,38 @@ class SeriesFeed:
         _check_memory(name, SLOTS * self._elements * 4)
         self._ring = ground.pool.staging.slot(name, (SLOTS, self._elements))
         self._ring.array[...] = 0.0
+        self._next = ground.pool.take(f"{name}: next", self._elements if early else 0, lasting=True)
         self._slots = [self._views(slot) for slot in self._ring.array]
         ground.on_close(self.close)
         for _ in range(SLOTS):
             self._events.append(event.create())
 
+    def begin(self, number: int) -> None:
+        """Early, bring step `number`'s batch to the device, by a launch behind the steps issued.
+
+        The counter is then to be one less.
+        """
+        if self._early:
+            self._write(number)
+            self._copy_slot(self._stream, self._next, ahead=1)
+            self._mark_slot(number)
+            self._fetched = number
+
     def stage(self, number: int) -> None:
-        """Write step `number`'s windows once the step that read their slot is done."""
+        """Write step `number`'s windows once the step that read their slot is done.
+
+        Early, those of the step behind it; and its own where no step has fetched them, as before
+        the first one or behind a jump.
+        """
+        if not self._early:
+            self._write(number)
+            return
+        if number != self._fetched:
+            self.begin(number)
+        self._fetched = None  # until the step is issued: one that fails may have fetched or not
+        self._write(number + 1)
+
+    def _write(self, number: int) -> None:
         slot = number % SLOTS
         if not event.is_done(self._events[slot]):
             self.waits += 1
@@ -93,15 +127,30 @@ class SeriesFeed:
     def draw(self, stream: int) -> Batch:
         """Features, float32 [B, T, F], and labels, float32 [B, T]."""
         whole = self._pool.take("series batch", self._elements)
-        self._copy.forward(
-            stream, whole, self._ring.device_address, self._counter, self._elements, SLOTS
-        )
+        if self._early:
+            self._copy.forward(stream, whole, self._next, self._counter, self._elements, 1)
+        else:
+            self._copy_slot(stream, whole, ahead=0)
         inputs = whole.part(0, self._shape, "features")
         labels = whole.part(self._labels_at, self._shape[:2], "labels")
         return Batch(inputs, labels, (whole,))
 
+    def fetch(self, stream: int) -> None:
+        """The batch of the step to come, where that begins with one on the device."""
+        if self._early:
+            self._copy_slot(stream, self._next, ahead=2)
+
     def mark(self, number: int) -> None:
         """The slot is in use until the work so far is done."""
+        if self._early:
+            self._fetched = number = number + 1
+        self._mark_slot(number)
+
+    def _copy_slot(self, stream: int, out: Slice, ahead: int) -> None:
+        ring, elements = self._ring.device_address, self._elements
+        self._copy.forward(stream, out, ring, self._counter, elements, SLOTS, ahead=ahead)
+
+    def _mark_slot(self, number: int) -> None:
         event.record(self._events[number % SLOTS], self._stream)
 
     def close(self) -> None:

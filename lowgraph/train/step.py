@@ -22,10 +22,11 @@ class TrainingStep:
     arms: optimizer (the update; not the norm, which others read), and ring inside of bookkeeping.
 
     What changes from step to step is read from `control`, a block on the device that the step
-    itself advances first; `feed` draws the batch by its number.
+    itself advances; `feed` draws the batch by the number that it then has, and fetches the next.
     optimizer: None leaves the update to somebody else, behind the step.
-    sides: the record goes to the host on the first of these: its fences take as long as a launch or
-    two, and the update beside it does not wait for them.
+    sides: on the first of these the feed fetches and the block advances, which norm and update are
+    the first to read, and the record goes to the host: its fences take as long as a launch or two,
+    and the update beside it does not wait for them.
     total: None is a step of one pass over the batch; else the batch is cut into its micro-batches,
     and what they add up to there is what norm and optimizer read.
     """
@@ -64,11 +65,15 @@ class TrainingStep:
 
     def __call__(self, stream: int) -> None:
         """Enqueue the next step."""
-        with stage("bookkeeping"):
-            self._clock.advance(stream, self._control)
         with stage("batch"):
             batch = self._feed.draw(stream)
+            side = self._sides.fork(stream, 0)
+            self._feed.fetch(side)
+        with stage("bookkeeping"):
+            # Behind draw and fetch, which read the number that this changes.
+            self._clock.advance(side, self._control)
         loss, held = self._passes(stream, batch)
+        self._sides.join(stream, 0)
         ring, stats = self._ring, self.norm.stats
         with stage("optimizer"):
             self.norm.measure(stream, self.gradients, self._control)

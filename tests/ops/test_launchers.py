@@ -44,7 +44,7 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     norm, bias, gelu, residual = (
         make(lib) for make in (ops.LayerNorm, ops.Bias, ops.BiasGelu, ops.Residual)
     )
-    relu = ops.BiasRelu(lib)
+    relu, biases = ops.BiasRelu(lib), ops.BiasSums(lib)
     attention, embedding = ops.CausalAttention(lib, C // HEADS), ops.Embedding(lib, V)
     entropy = ops.CrossEntropy(lib)
     x, y, row, weight = f(ROWS, C), f(ROWS, C), f(ROWS), f(C)
@@ -71,6 +71,11 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "norm parameters": (lambda: norm.parameters(s, partial, partial, places, ROWS, 2 * C), 1),
         "bias forward": (lambda: bias.forward(s, y, weight, ROWS, C), 1),
         "bias backward": (lambda: bias.backward(s, weight, partial, x, ROWS, C), 2),
+        "biassums pair": (lambda: biases.pair(s, partial, x, C, x, C, ROWS, 2 * C), 1),
+        "biassums finish": (
+            lambda: biases.finish(s, partial, partial, places, ROWS, 2 * C),
+            1,
+        ),
         "gelu forward": (lambda: gelu.forward(s, y, x, weight, ROWS, C), 1),
         "gelu backward": (lambda: gelu.backward(s, y, x, x, ROWS, C), 1),
         "relu forward": (lambda: relu.forward(s, y, weight, ROWS, C), 1),

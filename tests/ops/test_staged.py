@@ -47,16 +47,18 @@ def staged_copy(ring: Array, counter: int) -> Array:
 
 # Around the four elements of a load, the 512 of a half block and the 1024 of a block.
 @pytest.mark.parametrize("elements", [4, 508, 512, 516, 1020, 1024, 1028, 1540, 3076])
-@pytest.mark.parametrize(("slots", "counter"), [(1, 7), (4, 3), (4, 4), (3, 2**40 + 1)])
+@pytest.mark.parametrize(
+    ("slots", "counter", "ahead"), [(1, 7, 0), (4, 3, 1), (4, 4, 0), (3, 2**40 + 1, 2)]
+)
 def test_the_slot_of_the_counter_is_copied(
-    rig: Rig, pinned: Pinned, elements: int, slots: int, counter: int
+    rig: Rig, pinned: Pinned, elements: int, slots: int, counter: int, ahead: int
 ) -> None:
     values = normal(elements + slots, slots, elements)
     _, address = pinned(values)
     out = output(rig, elements)
     count = rig.put(np.array([counter], np.int64))
-    StagedCopy(rig.library).forward(rig.stream, out, address, count, elements, slots)
-    np.testing.assert_array_equal(out.get(), staged_copy(values, counter))
+    StagedCopy(rig.library).forward(rig.stream, out, address, count, elements, slots, ahead=ahead)
+    np.testing.assert_array_equal(out.get(), staged_copy(values, counter + ahead))
 
 
 def test_a_launch_reads_what_the_host_wrote_last(rig: Rig, pinned: Pinned) -> None:
@@ -81,6 +83,11 @@ def test_nothing_staged_is_nothing_launched(rig: Rig) -> None:
 def test_elements_that_are_no_quads_are_refused(rig: Rig, elements: int) -> None:
     with pytest.raises(ConfigError, match=f"multiple of 4 and at least 0, got {elements}"):
         StagedCopy(rig.library).forward(rig.stream, 0, 0, 0, elements, 4)
+
+
+def test_a_slot_behind_the_counter_is_refused(rig: Rig) -> None:
+    with pytest.raises(ConfigError, match="ahead must be 0 to"):
+        StagedCopy(rig.library).forward(rig.stream, 0, 0, 0, 4, 4, ahead=-1)
 
 
 def test_no_slot_is_refused(rig: Rig) -> None:

@@ -78,15 +78,16 @@ def test_a_batch_is_the_rows_that_the_generator_draws(device: Device) -> None:
     parts = Parts(device, plan, data, graph=False, ring_slots=4)
     try:
         for number in (1, 2):
-            parts.advance()
             starts = batch_starts(3, number, 16, 1, len(data.train.labels) + 1).astype(np.int64)
-            # The counter is at `number`: a draw gives that step's batch once more.
+            # The counter is one behind: a draw gives the batch of the step that is next.
+            parts.feeds.train.stage(number)
             with parts.pool.eager_pass("look"):
                 batch = parts.feeds.train.draw(parts.stream)
                 inputs, targets = (download(piece, parts.stream) for piece in batch[:2])
             np.testing.assert_array_equal(inputs[:, 0], data.train.features[starts])
             np.testing.assert_array_equal(targets[:, 0], data.train.labels[starts].astype(np.int32))
             assert targets.dtype == np.int32
+            parts.advance()
     finally:
         parts.close()
 

@@ -173,29 +173,51 @@ def test_a_slot_is_not_rewritten_before_its_replay_is_done(
         assert feed.waits == SLOTS + 1
         assert written == [1, 2, 3, 4, 5]  # after the wait
         events = feed._events
-        assert waited == [events[number % SLOTS] for number in range(4, 4 + SLOTS + 1)]
+        assert waited == [events[(number + 1) % SLOTS] for number in range(4, 4 + SLOTS + 1)]
         monkeypatch.undo()
 
 
 def test_a_replay_reads_what_the_host_wrote_last(device: Device) -> None:
-    """The same recorded graph, with a batch of the host's choice in the slot of the next step."""
+    """The same recorded graph, with a batch of the host's choice in the slot that is fetched."""
     with trained(device, DATA, linear_plan(steps=3)) as trainer:
-        parts = trainer.parts
-        losses = []
-        for label in (0.0, 1.0):
-            number = parts.steps_done + 1
-            parts.feeds.train.stage(number)
-            inputs, labels = parts.feeds.train._slots[number % SLOTS]
+        parts, feed, losses = trainer.parts, trainer.parts.feeds.train, []
+        for number in range(4, 7):
+            feed.stage(number)
+            inputs, labels = feed._slots[(number + 1) % SLOTS]
             inputs[...] = 0.0
-            labels[...] = label
+            labels[...] = number % 2
             bias = float(parts.tensors()["parameters"]["bias"][0])
             parts.graph_step()
-            parts.feeds.train.mark(number)
+            feed.mark(number)
             parts.steps_done = number
             driver_stream.synchronize(parts.stream)
-            losses.append((parts.log._ring.read(number - 1, 1)[0].loss, bias, label))
-        for loss, bias, label in losses:
+            losses.append((parts.log._ring.read(number - 1, 1)[0].loss, bias))
+        for (loss, bias), label in zip(losses[1:], (0, 1), strict=True):
             assert loss == pytest.approx(np.logaddexp(0, bias) - bias * label, rel=1e-6)
+
+
+def test_a_step_that_failed_is_given_its_batch_again(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it had fetched the next one by then is not known: its own is brought once more."""
+    with trained(device, DATA, linear_plan(steps=3)) as trainer:
+        parts, begun = trainer.parts, list[int]()
+        begin = parts.feeds.train.begin
+
+        def seen(number: int) -> None:
+            begun.append(number)
+            begin(number)
+
+        def fails() -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(parts.feeds.train, "begin", seen)
+        parts.advance()
+        assert begun == []
+        with pytest.raises(ZeroDivisionError):
+            parts.advance(fails)
+        parts.advance()
+        assert begun == [5]
 
 
 def test_the_heldout_loss_is_that_of_the_model(device: Device) -> None:
@@ -251,9 +273,9 @@ def test_the_labels_lie_behind_the_features(device: Device) -> None:
     parts = Parts(device, plan, DATA, graph=False, ring_slots=2)
     try:
         feed = parts.feeds.train
+        upload(parts.control, plan.schedule.control_block(5), parts.stream)
         feed.stage(6)
         with parts.pool.eager_pass("draw"):
-            upload(parts.control, plan.schedule.control_block(6), parts.stream)
             batch = feed.draw(parts.stream)
             whole = download(batch.held[0], parts.stream)
             inputs, labels = (download(piece, parts.stream) for piece in batch[:2])

@@ -80,6 +80,7 @@ class Subject:
             upload(piece, snapshot[piece.name], self.parts.stream)
         self.parts.model.refresh_shadow(self.parts.stream)
         self.parts.steps_done = read_control(snapshot[self.parts.control.name])["step"]
+        self.parts.feeds.train.begin(self.parts.steps_done + 1)
 
     def tensors(self, snapshot: Snapshot) -> Iterator[tuple[Slice, npt.NDArray[Any]]]:
         """Each tensor of a snapshot with its slice; padding between tensors is left out."""

@@ -35,7 +35,8 @@ STAGED = (
     Bug(
         name="staged_never_around",
         file="staged.cu", kernel="staged_copy", kind="out-of-bounds", scenario="staged",
-        old="ring + counter[0] % slots * elements;", new="ring + counter[0] * elements;",
+        old="ring + (counter[0] + ahead) % slots * elements;",
+        new="ring + (counter[0] + ahead) * elements;",
         at=_READS,
         why="The fifth batch is read behind a ring of three slots.",
     ),

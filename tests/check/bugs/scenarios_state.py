@@ -124,7 +124,7 @@ def batch_gather(bench: Bench, fault: str) -> list[Check]:
     bench.kernel("batch.cu", "batch_gather")(
         bench.stream, (ceil_div(length, 128), batch), 128,
         tokens, targets, bench.put(corpus, "corpus"), _control(bench, step, seed),
-        size, batch, length,
+        0, size, batch, length,
     )  # fmt: skip
     draws = [twins.philox((step, 0, b, 0), (seed, 0)) for b in range(batch)]
     starts = [(draw[1] << 32 | draw[0]) % (size - length) for draw in draws]
