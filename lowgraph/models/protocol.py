@@ -63,7 +63,8 @@ class TrainableModel(Protocol):
     def forward(self, stream: int, inputs: Slice, /) -> Any:
         """The trace of a forward pass: what `loss` and `backward` read.
 
-        A model of text has its logits there, [B * T, V], float32 or bfloat16.
+        A model of text has its logits there, [B * T, V], float32 or bfloat16; None where they are
+        many and `loss` makes them by chunks of rows (`token_layers.rows_at_once`).
         """
 
     def loss(self, stream: int, trace: Any, targets: Slice, /) -> Slice:
