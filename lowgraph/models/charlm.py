@@ -45,6 +45,11 @@ class BlockTrace:
     hidden: Slice
     active: Slice
 
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        """All of them."""
+        return (*self.norm1, *self.attended, *self.norm2, self.hidden, self.active)
+
 
 @dataclass
 class Trace:
@@ -103,6 +108,17 @@ class CharLM(Model):
 
     def forward(self, stream: int, tokens: Slice) -> Trace:
         """Logits of tokens, int32 [B, T] with T = config.context, and what backward reads."""
+        return self._forward(stream, tokens, keep=True)
+
+    def evaluate(self, stream: int, tokens: Slice, targets: Slice) -> Slice:
+        """See `Model.evaluate`; a block's activations go back to the pool when it is through."""
+        trace = self._forward(stream, tokens, keep=False)
+        loss = self.loss(stream, trace, targets)
+        self._layers.drop(*trace.norm, *([] if trace.logits is None else [trace.logits]))
+        return loss
+
+    def _forward(self, stream: int, tokens: Slice, keep: bool) -> Trace:
+        """keep: what backward reads of the blocks; a trace without that ends with its loss."""
         layers, blocks = self._layers, []
         # A block's output joins the stream in the norm that follows it.
         norms = [f"{name}.l1" for name in self._blocks] + [_LAST_NORM]
@@ -111,7 +127,10 @@ class CharLM(Model):
                 normed = layers.embed_norm(stream, tokens, norms[0])
             for name, following in zip(self._blocks, norms[1:], strict=True):
                 block, normed = self._block_forward(stream, name, normed, following)
-                blocks.append(block)
+                if keep:
+                    blocks.append(block)
+                else:
+                    layers.drop(*block.slices)
             with stage("head"):
                 whole = self._chunk(normed.y) == normed.y.shape[0]
                 logits = layers.project(stream, "hd", normed.y) if whole else None

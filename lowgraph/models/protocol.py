@@ -70,6 +70,9 @@ class TrainableModel(Protocol):
     def loss(self, stream: int, trace: Any, targets: Slice, /) -> Slice:
         """Mean loss in nats, [1]; backward cannot follow."""
 
+    def evaluate(self, stream: int, inputs: Slice, targets: Slice, /) -> Slice:
+        """Mean loss in nats, [1], of a pass that no backward follows: it may keep less."""
+
     def loss_and_gradient(self, stream: int, trace: Any, targets: Slice, /) -> Slice:
         """As `loss`; backward may follow."""
 
