@@ -196,6 +196,36 @@ def test_where_best_fit_alone_would_miss_the_places_do_not() -> None:
     assert taken[4] is None and all(taken[which] for which in range(4))
 
 
+def test_what_a_window_took_besides_and_gave_back_is_in_nobodys_way() -> None:
+    pool, upstream = make_pool()
+
+    def body(more: bool) -> None:
+        if more:
+            pool.give_back(pool.take("more", 1 << 20, "u1"))
+        pool.take("all", 4 << 20, "u1")
+
+    primed = primed_with(pool, lambda: body(False))
+    pool.begin_window("step", primed)
+    body(True)
+    assert pool.end_window(object()).used == 4 << 20 and upstream.allocs == 1
+
+
+def test_a_slice_in_spare_memory_is_passed_over_in_the_places() -> None:
+    """Slices of one name and size: those behind it would each get its neighbour's place."""
+    acts = [
+        Act(0, 5 << 20, "t"),  # held to the end; in the window given back at once
+        *(Act(1, 10 << 20, "t"), Act(1)),
+        *(Act(which, 5 << 20, "t") for which in (2, 3, 4)),  # two in the ten, and one that stays
+        *(Act(2), Act(3), Act(5, 10 << 20, "t")),
+    ]
+    pool, upstream = make_pool()
+    primed = primed_with(pool, lambda: run(pool, acts))
+    assert sum(upstream.live.values()) == 20 << 20
+    pool.begin_window("step", primed)
+    run(pool, [acts[0], Act(0), *acts[1:]])
+    assert pool.end_window(object()).used == 20 << 20
+
+
 class Array:
     """Over a slice; it lives until somebody ends it."""
 
