@@ -13,7 +13,7 @@ it splits).
               may read and write of the pool. What is given by its bare address (loss ring, staged
               batches, workspace of a split product) counts nothing. A table of which few rows are
               read counts whole, and what a kernel reads twice counts once.
-    pool      bytes that the pool holds once the step was recorded
+    pool      bytes that the pool holds once the step was recorded, by the rules of a priming pass
 """
 
 from __future__ import annotations
@@ -204,8 +204,8 @@ def _only_recorded(name: str, tally: Tally) -> Iterator[None]:
 
 def _recorded(parts: Parts, tally: Tally) -> dict[str, Any]:
     stream = parts.stream
-    # Relaxed, so that the pool may grow on the way: nothing runs, so nothing was primed.
-    with parts.pool.eager_pass("counted step"):
+    # Relaxed, so that the pool may grow on the way, as in the priming pass of a step.
+    with parts.pool.priming("counted step") as primed:
         driver.stream.begin_capture(stream, "relaxed")
         tally.on = True
         try:
@@ -213,6 +213,7 @@ def _recorded(parts: Parts, tally: Tally) -> dict[str, Any]:
         finally:
             tally.on = False
             graph = driver.stream.end_capture(stream)
+    parts.pool.drop(primed)
     nodes = driver.graph.count_nodes(graph)
     driver.graph.destroy(graph)
     return {

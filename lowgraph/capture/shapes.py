@@ -51,7 +51,7 @@ class _Entry:
                 self.nbytes = graph.retained_bytes
             else:
                 primed = self.step.phase is Phase.PRIMING
-                self.nbytes = self.step.report().primed.bytes if primed else 0
+                self.nbytes = self.step.report().primed.used if primed else 0
 
     def close(self) -> None:
         """Close the step, once idle. Idempotent."""

@@ -69,6 +69,10 @@ class BorrowingPool(LendingPool):
             free = (*self._source.free.blocks(), *inside)
             places = [Placed(block, "free") for block in free]
             places += [Placed(block, "resting") for block in self._source.resting]
+            if self._pass is not None:
+                waiting, label = self._pass.waiting, self._pass.label
+                for block, slices in zip(waiting, self._pass.slices_in(waiting), strict=True):
+                    places.append(Placed(block, "primed", slices, (label,)))
             for held in self._ledger.held.values():
                 workspace = held.piece.alive and self.is_exclusive(held.piece)
                 state = "workspace" if workspace else _STATES[held.category]

@@ -1,10 +1,9 @@
 """Free blocks of device memory, as a pure data structure: no driver, no names, no policy.
 
 A *segment* is one driver allocation, given by its base address; a block never spans two segments.
-Blocks that are given back are **not** merged at once. A primed pass gives back a set of blocks and
-takes the same sizes again in the same order; with eager merging an early small request could split
-a merged block that a later request needs, and the pass would miss although nothing changed. Exact
-fits over unmerged blocks cannot fail that way. `coalesce()` is for the moment before growing.
+Blocks that are given back are **not** merged at once: a step gives back a set of blocks and takes
+the same sizes again, which exact fits serve without splitting and merging each time. `coalesce()`
+is for the moment before growing.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from lowgraph.errors import PoolError
@@ -77,15 +77,59 @@ class FreeList:
             return None
         return self._by_size.pop(index)
 
-    def take(self, nbytes: int) -> Block | None:
-        """Remove and return `nbytes`, or None; the rest of a larger block stays free."""
+    def take(self, nbytes: int, largest: float = inf) -> Block | None:
+        """Remove and return `nbytes`, or None; the rest of a larger block stays free.
+
+        largest: bytes of the largest block to split.
+        """
         index = bisect_left(self._by_size, (nbytes, 0, 0))
-        if index == len(self._by_size):
+        if index == len(self._by_size) or self._by_size[index].nbytes > largest:
             return None
-        found = self._by_size.pop(index)
-        if found.nbytes > nbytes:
-            self.give(Block(found.nbytes - nbytes, found.address + nbytes, found.segment))
-        return Block(nbytes, found.address, found.segment)
+        return self._split(index, self._by_size[index].address, nbytes)
+
+    def take_at(self, address: int, nbytes: int) -> Block | None:
+        """Remove and return `nbytes` from an address on; None where not all of it is free."""
+        block = self._find_at(address, nbytes)
+        if block is None and self.coalesce():
+            block = self._find_at(address, nbytes)
+        return block
+
+    def _find_at(self, address: int, nbytes: int) -> Block | None:
+        end = address + nbytes
+        for index in range(bisect_left(self._by_size, (nbytes, 0, 0)), len(self._by_size)):
+            block = self._by_size[index]
+            if block.address <= address and end <= block.end:
+                return self._split(index, address, nbytes)
+        return None
+
+    def _split(self, index: int, address: int, nbytes: int) -> Block:
+        whole = self._by_size.pop(index)
+        end = address + nbytes
+        if whole.address < address:
+            self.give(Block(address - whole.address, whole.address, whole.segment))
+        if end < whole.end:
+            self.give(Block(whole.end - end, end, whole.segment))
+        return Block(nbytes, address, whole.segment)
+
+    def remove(self, ranges: Iterable[tuple[int, int]]) -> list[Block]:
+        """Remove what lies in half-open address ranges, which do not overlap; returns it."""
+        wanted = sorted(ranges)
+        kept, gone = [], []
+        for block in self.blocks():
+            at = block.address
+            place = max(0, bisect_left(wanted, (at, 0)) - 1)
+            while at < block.end and place < len(wanted):
+                first, end = max(wanted[place][0], at), min(wanted[place][1], block.end)
+                if first >= block.end:
+                    break
+                if first < end:
+                    kept += [Block(first - at, at, block.segment)] if at < first else []
+                    gone.append(Block(end - first, first, block.segment))
+                    at = end
+                place += 1
+            kept += [Block(block.end - at, at, block.segment)] if at < block.end else []
+        self._by_size = sorted(kept)
+        return gone
 
     def coalesce(self) -> int:
         """Merge neighbours of one segment; returns how many blocks disappeared."""

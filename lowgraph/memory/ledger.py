@@ -149,6 +149,17 @@ class Ledger:
         held = self.held[block.address] = Held(block, rest, owner)
         held.uses = uses
 
+    def keep_primed(self, block: Block, primed: Primed, uses: tuple[Slice, ...]) -> None:
+        """A block without a live slice that waits for a window; uses: what was in it."""
+        if len(uses) == 1 and uses[0]._address == block.address:
+            last = uses[0]
+        else:
+            last = Slice(block.address, f"{primed.label}: reused in the pass", (block.nbytes,),
+                         np.dtype(np.uint8), pool=self._pool)  # fmt: skip
+            last._alive = False
+        held = self.held[block.address] = Held(block, last, primed)
+        held.uses = uses
+
     def undo(self, holder: object) -> None:
         """End and forget what a window's token holds."""
         for held in [held for held in self.held.values() if holder in held.holders]:

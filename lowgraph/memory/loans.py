@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import numpy as np
-
 from lowgraph.errors import OutOfMemory, PoolError
 from lowgraph.memory.ledger import Held
-from lowgraph.memory.pass_pool import PassPool
 from lowgraph.memory.passes import Primed
+from lowgraph.memory.places import union
+from lowgraph.memory.searching import SearchingPool
 from lowgraph.memory.slices import Slice
 
 __all__ = ["LendingPool", "Lent", "Loan"]
@@ -39,7 +38,7 @@ class Loan:
         return f"an array over {self.name!r}"
 
 
-class LendingPool(PassPool):
+class LendingPool(SearchingPool):
     """See the module. An array ends unheard, in whatever thread drops it: the pool looks later."""
 
     _loans: list[Loan]
@@ -74,17 +73,19 @@ class LendingPool(PassPool):
             yield primed
         with self._lock:
             self._settle_loans()
-            lent = [held for held in self._held() if _is_lent_of(held, primed)]
+            lent = [held.block for held in self._held() if _is_lent_of(held, primed)]
             with contextlib.suppress(OutOfMemory, PoolError):  # the window will say what it lacks
-                for held in lent:
-                    self._take_twin(held, primed)
+                for first, end in union(place.range for place in primed.places):
+                    if any(first <= block.address < end for block in lent):
+                        self._take_twin(first, end, primed)
 
-    def _take_twin(self, held: Held, primed: Primed) -> None:
-        nbytes, name = held.block.nbytes, f"in place of {held.piece.name}"
+    def _take_twin(self, first: int, end: int, primed: Primed) -> None:
+        """Other memory for all places that share an address with one another: see `places`."""
+        nbytes = end - first
+        name = f"in place of what arrays keep of {primed.label!r}"
         block = self._source.find(nbytes) or self._source.grow(nbytes, name)
-        twin = self._ledger.add(block, name, (nbytes,), np.dtype(np.uint8))
-        twin.holders.add(primed)
-        self._ledger.end_slice(twin)
+        self._ledger.keep_primed(block, primed, ())
+        primed.move(first, end, block.address)
 
     def _held(self) -> list[Held]:
         return list(self._ledger.held.values())

@@ -50,13 +50,16 @@ class PassPool:
 
     @contextmanager
     def priming(self, label: str = "pass") -> Iterator[Primed]:
-        """An unrecorded pass that keeps every slice it hands out until its window begins.
+        """An unrecorded pass that keeps all memory that it used until its window begins.
 
-        So the pool grows to the pass's full set of distinct slices, not to its transient peak. Hand
-        what it yields to `begin_window` or to `drop`. An exception drops it.
+        What is given back in it may be taken again in it; where each slice was is noted, for the
+        window to have it there (`places`). Hand what it yields to `begin_window` or to `drop`. An
+        exception drops it.
         """
         primed = Primed(label)
-        running = self._enter(Pass(PassKind.PRIMING, label, primed))
+        # Where blocks rest, so that a late use is seen, a pass is not to reuse its own either.
+        reuses = not self._source.rests
+        running = self._enter(Pass(PassKind.PRIMING, label, primed, primed, reuses=reuses))
         try:
             yield primed
         except BaseException:
@@ -71,7 +74,7 @@ class PassPool:
         self.release(primed)
 
     def begin_window(self, label: str, primed: Primed | None = None) -> None:
-        """The primed slices become free to be taken again; from here on the driver is not asked.
+        """What was primed becomes free to be taken again; from here on the driver is not asked.
 
         Call it right before the capture begins; `end_window` or `abort_window` must follow on the
         same thread. Other threads that want the pool wait until then.
@@ -81,10 +84,9 @@ class PassPool:
             self._refuse_closed("begin_window")
             if primed is not None:
                 self.drop(primed)
-            figures = None if primed is None else primed.figures
             self._source.end_rest()  # a window reuses what its priming pass gave
             before = self._source.free.blocks()
-            window = self._enter(Pass(PassKind.WINDOW, label, object(), figures, before))
+            window = self._enter(Pass(PassKind.WINDOW, label, object(), primed, before))
             window.sums_before = self._ledger.counts
             self._lock.windowed = True
         except BaseException:
@@ -98,6 +100,9 @@ class PassPool:
         """
         window = self._window("end_window")
         self._ledger.hand_over(window.holder, owner, window.label)
+        for block in self._source.free.remove(window.touched):
+            window.recycled.give(block)
+        window.recycled.coalesce()
         blocks = window.recycled.blocks()
         for block, slices in zip(blocks, window.slices_in(blocks), strict=True):
             self._ledger.keep(block, owner, window.label, slices)
@@ -169,11 +174,13 @@ class PassPool:
         return None
 
     def _retire(self, held: Held, running: Pass | None) -> None:
-        """The slice ends; its block is the window's to reuse, or free if nobody holds it."""
+        """The slice ends; its block is the pass's to reuse, or free if nobody holds it."""
         self._ledger.gives += 1
-        if running is not None:
-            running.gave(held.block.nbytes)
+        own = running is not None and running.gave(held.block)
         if running is not None and running.kind is PassKind.WINDOW:
+            (running.recycled if own else self._source.free).give(self._ledger.take_out(held))
+        elif running is not None and held.holders == {running.primed}:
+            self._mark_free(held.block, held.piece.name)
             running.recycled.give(self._ledger.take_out(held))
         else:
             self._ledger.end_slice(held)
@@ -209,8 +216,14 @@ class PassPool:
 
     def _leave(self, running: Pass) -> None:
         with self._lock:
+            running.ends()
             for piece in running.outstanding():
                 self._retire(self._ledger.entry(piece), running)
+            if running.primed is not None:
+                running.recycled.coalesce()
+                blocks = running.waiting
+                for block, slices in zip(blocks, running.slices_in(blocks), strict=True):
+                    self._ledger.keep_primed(block, running.primed, slices)
             self._pass = None
 
     def _window(self, call: str) -> Pass:

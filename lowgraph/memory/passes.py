@@ -6,11 +6,13 @@ import enum
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from lowgraph.errors import CaptureAllocationError
 from lowgraph.memory import open_window
 from lowgraph.memory.free_list import Block, FreeList
+from lowgraph.memory.places import Place, Route, union
 from lowgraph.memory.slices import Slice
 from lowgraph.memory.stats import PassFigures, counted, readable
 
@@ -33,21 +35,31 @@ class LedgerSums(NamedTuple):
     peak: int
 
 
+_SMALL = 1 << 20
+_SHARE = 8  # a small slice takes part of a block of at most so many times its bytes
+
+
+_SPARE = Place("", 0, 0)  # of memory where the priming pass had nothing later
+
+
 def covered(ranges: Iterable[tuple[int, int]]) -> int:
     """Bytes in the union of half-open address ranges."""
-    total = end = 0
-    for first, last in sorted(ranges):
-        total += max(0, last - max(first, end))
-        end = max(end, last)
-    return total
+    return sum(end - first for first, end in union(ranges))
 
 
 class Primed:
-    """What a priming pass keeps until the window that it primed begins; its figures."""
+    """What a priming pass keeps until the window that it primed begins: its figures and places."""
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.figures = PassFigures()
+        self.places: list[Place] = []
+
+    def move(self, first: int, end: int, to: int) -> None:
+        """The places in this range of addresses are in another one, which begins at `to`."""
+        for place in self.places:
+            if first <= place.address < end:
+                place.address += to - first
 
 
 class Pass:
@@ -58,15 +70,23 @@ class Pass:
         kind: PassKind,
         label: str,
         holder: object | None = None,
-        primed: PassFigures | None = None,
+        primed: Primed | None = None,
         free_before: tuple[Block, ...] = (),
+        reuses: bool = True,
     ) -> None:
+        """primed: of a window, what it was primed with; of a priming pass, what it fills.
+
+        reuses: whether a priming pass takes again what was given back in it.
+        """
         self.kind = kind
         self.label = label
         self.holder = holder
         self.primed = primed
+        self.route = Route(primed.places if primed is not None else ())
+        self.places: dict[int, Place | None] = {}  # of the slices that live, by their addresses
         self.free_before = free_before
-        self.recycled = FreeList()
+        self.reuses = reuses
+        self.recycled = FreeList()  # given back in the pass, and its alone
         self.late: list[Block] = []  # freed in a window by others than the window: free at its end
         self.sums_before: LedgerSums | None = None
         self._ranges: set[tuple[int, int]] = set()
@@ -84,14 +104,17 @@ class Pass:
     def slices_in(self, blocks: Sequence[Block]) -> list[tuple[Slice, ...]]:
         """Of each block, which are in order of addresses, its slices in the order of their taking.
 
-        A slice that is in none of them is in none of the lists.
+        Those are meant that lie in it with any of their bytes: it may be part of a block that was.
         """
         starts = [block.address for block in blocks]
         found: list[list[Slice]] = [[] for _ in blocks]
         for piece in self._pieces.values():
-            place = bisect_right(starts, piece._address) - 1
-            if place >= 0 and piece._address < blocks[place].end:
-                found[place].append(piece)
+            end = piece._address + max(piece.nbytes, 1)
+            place = max(0, bisect_right(starts, piece._address) - 1)
+            while place < len(blocks) and starts[place] < end:
+                if piece._address < blocks[place].end:
+                    found[place].append(piece)
+                place += 1
         return [tuple(slices) for slices in found]
 
     def took(self, piece: Slice, nbytes: int, grown: bool) -> None:
@@ -103,23 +126,81 @@ class Pass:
         self._held += nbytes
         self._peak = max(self._peak, self._held)
         self._grown += nbytes if grown else 0
+        if self.kind is PassKind.PRIMING and self.primed is not None:
+            place = self.places[piece._address] = Place(piece.name, nbytes, piece._address)
+            self.primed.places.append(place)
         recorder = open_window.recorder()
         if recorder is not None:
             recorder.sized("slice", piece.name, (nbytes,), piece._address)
 
-    def gave(self, nbytes: int) -> None:
-        """Count a slice given back."""
-        self._held -= nbytes
+    def gave(self, block: Block) -> bool:
+        """Count a slice given back; whether its block is of use to the pass before it is to others.
+
+        Not in a window where the priming pass had something else in the place later on.
+        """
+        self._held -= block.nbytes
+        place = self.places.pop(block.address, None)
+        if place is not None and self.kind is PassKind.PRIMING:
+            place.stays = not self.reuses
+        # What a window found elsewhere may lie where a later slice of it has its place.
+        return self.primed is None if place is None else place.stays
+
+    def ends(self) -> None:
+        """What is given back from here on was held to the end."""
+        self.places.clear()
+
+    def reuse(self, nbytes: int) -> Block | None:
+        """Of what was given back in a priming pass.
+
+        A small slice splits no large block: it may be one that lives long, or that an array of
+        another library keeps, and all of the block would wait for it.
+        """
+        if not self.reuses:
+            return None
+        largest = _SHARE * nbytes if nbytes < _SMALL else inf
+        block = self.recycled.take(nbytes, largest)
+        if block is None and self.recycled.coalesce():
+            block = self.recycled.take(nbytes, largest)
+        return block
+
+    def reuse_any(self, nbytes: int) -> Block | None:
+        """As `reuse` where there is no other memory: without its rules, from here on."""
+        if not self.reuses and self.primed is not None:
+            self.reuses = True
+            for place in self.primed.places:
+                place.stays = self.places.get(place.address) is place
+        self.recycled.coalesce()
+        return self.recycled.take(nbytes)
+
+    def placed(self, free: FreeList, name: str, nbytes: int) -> Block | None:
+        """From the free list, where the priming pass had this slice; None if that is not free.
+
+        Or else where, if the window gave back earlier than that pass: less memory does then.
+        """
+        spare = self.recycled.take_exact(nbytes)
+        for index in self.route.candidates(name, nbytes):
+            block = spare or free.take_at(self.route[index].address, nbytes)
+            if block is not None:
+                place = self.route.follow(index)
+                self.places[block.address] = place if spare is None else _SPARE
+                return block
+        return spare
+
+    @property
+    def touched(self) -> list[tuple[int, int]]:
+        """Address ranges that slices of the pass were in, in order, apart from one another."""
+        return union(self._ranges)
+
+    @property
+    def waiting(self) -> tuple[Block, ...]:
+        """Blocks that a priming pass keeps and no slice is in."""
+        return self.recycled.blocks() if self.kind is PassKind.PRIMING else ()
 
     @property
     def free_blocks(self) -> tuple[Block, ...]:
         """Blocks that are nobody's, but not on the pool's free list before the pass has ended."""
-        return (*self.recycled.blocks(), *self.late)
-
-    @property
-    def free_bytes(self) -> int:
-        """Bytes of `free_blocks`."""
-        return self.recycled.total + sum(block.nbytes for block in self.late)
+        recycled = self.recycled.blocks() if self.kind is PassKind.WINDOW else ()
+        return (*recycled, *self.late)
 
     @property
     def figures(self) -> PassFigures:
@@ -132,10 +213,11 @@ class Pass:
         if self.primed is None:
             primed = "nothing was primed"
         else:
+            kept = self.primed.figures
             primed = (
-                f"the priming pass kept {counted(self.primed.slices, 'slice')}, "
-                f"{readable(self.primed.bytes)} in all (peak {readable(self.primed.peak)}), of "
-                f"which this pass has taken {self._slices} with {readable(self._bytes)}"
+                f"the priming pass took {counted(kept.slices, 'slice')}, {readable(kept.bytes)} in "
+                f"all over {readable(kept.used)} (peak {readable(kept.peak)}), this pass has taken "
+                f"{self._slices} with {readable(self._bytes)}"
             )
         return CaptureAllocationError(
             f"{wanted} ({nbytes} bytes) was taken in the capture window of {self.label!r}, where "

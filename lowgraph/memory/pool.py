@@ -1,7 +1,7 @@
 """PersistentPool: named slices of device memory whose addresses never move while they are held.
 
-Three things hold a block: a live slice; a *priming* pass, which keeps every slice it handed out
-until the capture that it primed begins; a graph, until it is closed. It is free when none does.
+Three things hold a block: a live slice; a *priming* pass, which keeps all that it used until the
+capture that it primed begins; a graph, until it is closed. It is free when none does.
 Sizes are exact, rounded up to 256 bytes. Nothing goes back to the driver but by `trim()`, `close()`
 and for want of room.
 
@@ -25,7 +25,6 @@ from lowgraph.memory.borrowing import BorrowingPool
 from lowgraph.memory.free_list import Block, aligned
 from lowgraph.memory.ledger import Held, Ledger
 from lowgraph.memory.open_window import requester
-from lowgraph.memory.passes import Pass, PassKind
 from lowgraph.memory.pool_lock import PoolLock
 from lowgraph.memory.slices import Slice, checked_shape
 from lowgraph.memory.source import BlockSource, Upstream
@@ -99,7 +98,7 @@ class PersistentPool(BorrowingPool):
                 running = None if lasting else self._running()
                 if lasting and self.in_window:
                     self._refuse_lasting(wanted)
-                found = self._find(running, wanted, nbytes)
+                found = self._find(running, name, wanted, nbytes)
                 if found is not None:
                     block, grown = found
                     held = self._ledger.add(block, name, sizes, kind)
@@ -206,10 +205,13 @@ class PersistentPool(BorrowingPool):
         with self._lock:
             self._settle_loans()
             source, ledger = self._source, self._ledger
-            inside = self._pass.free_bytes if self._pass is not None else 0
+            inside, waiting = self._inside()
+            sums = ledger.sums()
             return PoolStats(
                 reserved=source.reserved,
-                **ledger.sums(),
+                live=sums["live"],
+                primed=sums["primed"] + waiting,
+                retained=sums["retained"],
                 free=source.free_bytes + inside,
                 largest_free=source.free.largest,
                 peak_live=ledger.peak,
@@ -234,27 +236,12 @@ class PersistentPool(BorrowingPool):
         refusal = CaptureAllocationError(reason, requester(), "take it before the step")
         raise open_window.refused(refusal)
 
-    def _find(self, running: Pass | None, wanted: str, nbytes: int) -> tuple[Block, bool] | None:
-        """A block, and whether the driver provided it; None if it must, and is not to be asked now.
-
-        Its call may wait for the capture lock: who has that may be waiting for this pool.
-        """
-        free = self._source.free
-        if running is None or running.kind is not PassKind.WINDOW:
-            block = self._source.find(nbytes)
-            if block is not None:
-                return block, False
-            if not self._lock.whole:
-                return None
-            return self._source.grow(nbytes, f"{wanted} asked for at {requester()}"), True
-        # Exact sizes first, so that no request splits the block that a later one was primed with.
-        block = running.recycled.take_exact(nbytes) or free.take_exact(nbytes)
-        block = block or running.recycled.take(nbytes) or self._source.find(nbytes)
-        if block is None:
-            self._refused += 1
-            largest = max(free.largest, running.recycled.largest)
-            raise open_window.refused(running.miss(wanted, nbytes, requester(), largest))
-        return block, False
+    def _inside(self) -> tuple[int, int]:
+        """Bytes that a running pass has free in it, and that it keeps for its window."""
+        if self._pass is None:
+            return 0, 0
+        free, waiting = self._pass.free_blocks, self._pass.waiting
+        return sum(block.nbytes for block in free), sum(block.nbytes for block in waiting)
 
     def _annotate_live(self, held: Held) -> None:
         # Slices of one window may share a block at every replay: none of them may be guarded by

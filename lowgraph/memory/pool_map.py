@@ -64,8 +64,14 @@ class MapBlock:
 
     @property
     def padding(self) -> int:
-        """Bytes behind its only slice; 0 for a block that is free or was used several times."""
-        return self.nbytes - self.slices[0].nbytes if len(self.slices) == 1 else 0
+        """Bytes behind its only slice; 0 for a block that is free or was used several times.
+
+        And for the rest of a slice that began before the block, or went beyond it.
+        """
+        only = self.slices[0] if len(self.slices) == 1 else None
+        if only is None or only.offset != self.offset or only.nbytes > self.nbytes:
+            return 0
+        return self.nbytes - only.nbytes
 
     def lines(self) -> Iterator[str]:
         """Offset, bytes, state, slice, stage, owners: a line a slice, one for a free block."""

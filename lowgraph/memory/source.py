@@ -48,6 +48,11 @@ class BlockSource:
         return self.free.total + sum(block.nbytes for block in self._rest)
 
     @property
+    def rests(self) -> bool:
+        """Whether blocks rest at all."""
+        return self._resting > 0
+
+    @property
     def resting(self) -> tuple[Block, ...]:
         """Blocks that nobody holds and that are not on the free list yet."""
         return tuple(self._rest)

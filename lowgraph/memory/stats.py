@@ -26,12 +26,11 @@ def counted(number: int, thing: str) -> str:
 class PassFigures:
     """What one pass took from the pool; sizes in bytes, rounded up to the alignment.
 
-    slices, bytes: what it was handed out in all, each request counted. When the pass retains every
-        slice (priming) this is its distinct set.
+    slices, bytes: what it was handed out in all, each request counted.
     peak: the most that was held at one moment.
     grown: what the driver had to provide.
     used: bytes of memory that it touched, blocks handed out twice counted once. For a window this
-        is what its graph retains.
+        is what its graph retains, and for a priming pass what is kept for that.
     """
 
     slices: int = 0

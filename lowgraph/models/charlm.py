@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from lowgraph import ops
 from lowgraph.blas import Blas
+from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.biases import Biases
@@ -27,6 +28,7 @@ from lowgraph.models.linear import Flow
 from lowgraph.models.model import Model
 from lowgraph.models.parameters import decayed_count, parameter_specs
 from lowgraph.models.presets import CharLMConfig
+from lowgraph.models.token_layers import rows_at_once
 from lowgraph.precision import Precision
 from lowgraph.stages import stage
 
@@ -56,15 +58,25 @@ class BlockTrace:
     hidden: Slice
     active: Slice
 
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        """All of them."""
+        return (*self.norm1, *self.attended, *self.norm2, self.hidden, self.active)
 
-@dataclass(frozen=True)
+
+@dataclass
 class Trace:
-    """What backward reads. logits [rows, V] hold their own gradient after `loss_and_gradient`."""
+    """What backward reads. logits [rows, V] hold their own gradient after `loss_and_gradient`.
+
+    logits: None where they are made by chunks of rows, with the loss (`rows_at_once`).
+    dnormed: the gradient of the last norm's output then, after `loss_and_gradient`.
+    """
 
     tokens: Slice
     blocks: tuple[BlockTrace, ...]
     norm: Normed
-    logits: Slice
+    logits: Slice | None
+    dnormed: Slice | None = None
 
 
 class CharLM(Model):
@@ -72,7 +84,8 @@ class CharLM(Model):
 
     config: its shape. precision: of its products; with BF16 it has a `shadow`. arenas: parameters
     and gradients to use instead of its own (`Model`). branches: side streams of its backward pass
-    (`branches.py`), None for what suits its width.
+    (`branches.py`), None for what suits its width. loss_rows: rows of logits at one time, None for
+    what suits their size; where that is fewer than all, a trace has no logits.
     """
 
     def __init__(
@@ -86,12 +99,16 @@ class CharLM(Model):
         precision: Precision = Precision.FP32,
         arenas: tuple[Arena, Arena] | None = None,
         branches: int | None = None,
+        loss_rows: int | None = None,
     ) -> None:
         cast = ops.Cast(library) if precision is Precision.BF16 else None
         specs, decayed = parameter_specs(config), decayed_count(config)
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
+        if loss_rows is not None and loss_rows < 1:
+            raise ConfigError(f"loss_rows={loss_rows}: must be at least 1, or None")
+        self._loss_rows = loss_rows
         self.branches = branch_count(branches, config.width)
         self._blas = blas
         blas.sides.make(self.branches)
@@ -106,6 +123,17 @@ class CharLM(Model):
 
     def forward(self, stream: int, tokens: Slice) -> Trace:
         """Logits of tokens, int32 [B, T] with T = config.context, and what backward reads."""
+        return self._forward(stream, tokens, keep=True)
+
+    def evaluate(self, stream: int, tokens: Slice, targets: Slice) -> Slice:
+        """See `Model.evaluate`; a block's activations go back to the pool when it is through."""
+        trace = self._forward(stream, tokens, keep=False)
+        loss = self.loss(stream, trace, targets)
+        self._layers.drop(*trace.norm, *([] if trace.logits is None else [trace.logits]))
+        return loss
+
+    def _forward(self, stream: int, tokens: Slice, keep: bool) -> Trace:
+        """keep: what backward reads of the blocks; a trace without that ends with its loss."""
         layers, blocks = self._layers, []
         # A block's output joins the stream in the norm that follows it.
         norms = [f"{name}.l1" for name in self._blocks] + [_LAST_NORM]
@@ -114,32 +142,44 @@ class CharLM(Model):
                 normed = layers.embed_norm(stream, tokens, norms[0])
             for name, following in zip(self._blocks, norms[1:], strict=True):
                 block, normed = self._block_forward(stream, name, normed, following)
-                blocks.append(block)
+                if keep:
+                    blocks.append(block)
+                else:
+                    layers.drop(*block.slices)
             with stage("head"):
-                logits = layers.project(stream, "hd", normed.y)
+                whole = self._chunk(normed.y) == normed.y.shape[0]
+                logits = layers.project(stream, "hd", normed.y) if whole else None
         return Trace(tokens, tuple(blocks), normed, logits)
 
     def loss(self, stream: int, trace: Trace, targets: Slice) -> Slice:
         """Mean cross-entropy in nats, [1], of targets, int32 [B, T]; backward cannot follow."""
         with stage("loss"):
-            return self._layers.loss(stream, trace.logits, targets)
+            if trace.logits is not None:
+                return self._layers.loss(stream, trace.logits, targets)
+            x = trace.norm.y
+            return self._layers.loss_by_chunks(stream, "hd", x, targets, self._chunk(x))
 
     def loss_and_gradient(self, stream: int, trace: Trace, targets: Slice) -> Slice:
         """As `loss`, and turns the trace's logits into their gradient, where backward starts."""
         with stage("loss"):
-            return self._layers.loss_and_gradient(stream, trace.logits, targets)
+            if trace.logits is not None:
+                return self._layers.loss_and_gradient(stream, trace.logits, targets)
+            x = trace.norm.y
+            loss, trace.dnormed = self._layers.loss_and_gradient_by_chunks(
+                stream, "hd", x, targets, self._chunk(x)
+            )
+            return loss
 
     def backward(self, stream: int, trace: Trace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
-        layers, rows = self._layers, trace.logits.shape[0]
+        layers, rows = self._layers, trace.norm.y.shape[0]
         branches = Branches(self._blas, stream, self.branches, layers.drop)
         with stage("backward"):
             with stage("embedding"):
                 order = layers.token_order(branches.fork(), trace.tokens)
                 sorted_ = branches.mark()
             with stage("head"):
-                read = trace.logits, trace.norm.y
-                dnormed = layers.linear_backward(stream, "hd", *read, branches.fork())
+                dnormed, read = self._head_backward(stream, trace, branches)
                 biases = None if layers.sums_biases(rows) else self._biases.room(rows)
                 sums = Sums(layers.norm_sums(rows), biases)
                 dx = layers.norm_backward(stream, _LAST_NORM, sums.norms, dnormed, trace.norm)
@@ -159,6 +199,23 @@ class CharLM(Model):
             layers.drop(order)
             branches.drop(*dx.pieces, sums.norms)
             branches.join()
+
+    def _head_backward(
+        self, stream: int, trace: Trace, branches: Branches
+    ) -> tuple[Slice, tuple[Slice, ...]]:
+        """The gradient of the last norm's output, and what side work reads for it."""
+        logits, x = trace.logits, trace.norm.y
+        if logits is not None:
+            dx = self._layers.linear_backward(stream, "hd", logits, x, branches.fork())
+            return dx, (logits, x)
+        if trace.dnormed is None:
+            raise ConfigError("backward comes after loss_and_gradient: call that with the trace")
+        return trace.dnormed, (x,)
+
+    def _chunk(self, x: Slice) -> int:
+        """Rows of logits at one time, of the last norm's output."""
+        rows = x.shape[0]
+        return min(rows, self._loss_rows or rows_at_once(rows, self.config.vocabulary))
 
     def _block_forward(
         self, stream: int, name: str, norm1: Normed, following: str

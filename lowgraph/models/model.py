@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from lowgraph import ops
 from lowgraph.errors import ConfigError
-from lowgraph.memory import Arena, PersistentPool, download, upload
+from lowgraph.memory import Arena, PersistentPool, Slice, download, upload
+from lowgraph.models.protocol import TrainableModel
 from lowgraph.precision import BFLOAT16
 from lowgraph.specs import TensorSpec
 
@@ -78,6 +79,10 @@ class Model:
     def state(self, stream: int) -> dict[str, npt.NDArray[np.float32]]:
         """Download the parameters by name; waits for the stream's work so far."""
         return save_arena(self.parameters, stream)
+
+    def evaluate(self: TrainableModel, stream: int, inputs: Slice, targets: Slice) -> Slice:
+        """Mean loss in nats, [1], of a pass that no backward follows."""
+        return self.loss(stream, self.forward(stream, inputs), targets)
 
     def _check(self, specs: Sequence[TensorSpec]) -> None:
         for arena in (self.parameters, self.gradients):

@@ -63,11 +63,15 @@ class TrainableModel(Protocol):
     def forward(self, stream: int, inputs: Slice, /) -> Any:
         """The trace of a forward pass: what `loss` and `backward` read.
 
-        A model of text has its logits there, [B * T, V], float32 or bfloat16.
+        A model of text has its logits there, [B * T, V], float32 or bfloat16; None where they are
+        many and `loss` makes them by chunks of rows (`token_layers.rows_at_once`).
         """
 
     def loss(self, stream: int, trace: Any, targets: Slice, /) -> Slice:
         """Mean loss in nats, [1]; backward cannot follow."""
+
+    def evaluate(self, stream: int, inputs: Slice, targets: Slice, /) -> Slice:
+        """Mean loss in nats, [1], of a pass that no backward follows: it may keep less."""
 
     def loss_and_gradient(self, stream: int, trace: Any, targets: Slice, /) -> Slice:
         """As `loss`; backward may follow."""

@@ -1,6 +1,13 @@
-"""What the language models share above their blocks: the loss of a token."""
+"""What the language models share above their blocks: the loss of a token.
+
+Logits of many rows and classes are the largest tensor of a step. They need not be there at once:
+each row's loss and gradient want its own logits only. So the head and the loss can go by chunks of
+rows: a chunk's logits, their gradient in place, and both products with that, before the next.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from lowgraph import ops
 from lowgraph.blas import Blas
@@ -9,7 +16,18 @@ from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.linear import Linear
 from lowgraph.precision import Precision
 
-__all__ = ["TokenLayers"]
+__all__ = ["TokenLayers", "rows_at_once"]
+
+# GPT-2's 8 192 rows of 50 304 classes: four chunks, 197 MB of bfloat16 for 786. Each chunk but the
+# first reads the weight's gradient, and adds to it, which is the price.
+_MOST = 1 << 27
+_UNIT = 256  # rows: whole tiles of the products, and of everything else
+
+
+def rows_at_once(rows: int, classes: int) -> int:
+    """Rows of logits to make at one time: all, up to 2^27 numbers; else equal parts below that."""
+    parts = -(-rows * classes // _MOST)
+    return rows if parts <= 1 else min(rows, -(-rows // (parts * _UNIT)) * _UNIT)
 
 
 class TokenLayers(Linear):
@@ -47,8 +65,58 @@ class TokenLayers(Linear):
         )
         return self._mean(stream, row_loss)
 
+    def loss_by_chunks(self, stream: int, name: str, x: Slice, targets: Slice, chunk: int) -> Slice:
+        """As `loss` of the logits of layer `name`, which has no bias, from x [rows, channels].
+
+        chunk: rows at one time.
+        """
+        rows = x.shape[0]
+        row_loss = self._take("row_loss", rows)
+        for first, part in _chunks(x, chunk):
+            logits = self.project(stream, name, part)
+            read = logits, targets.part(first, part.shape[:1])
+            into = row_loss.part(first, part.shape[:1])
+            self._cross_entropy.forward(stream, into, *read, *logits.shape)
+            self.drop(logits)
+        return self._mean(stream, row_loss)
+
+    def loss_and_gradient_by_chunks(
+        self, stream: int, name: str, x: Slice, targets: Slice, chunk: int
+    ) -> tuple[Slice, Slice]:
+        """As `loss_by_chunks`, and the gradient of x, a new slice; the weight's is overwritten.
+
+        The weight's gradient is summed over the chunks in their order, in float32.
+        """
+        rows = x.shape[0]
+        weight, dweight = self._weights[f"{name}.weight"], self._gradients[f"{name}.weight"]
+        row_loss, dx = self._take("row_loss", rows), self._take_operand(f"{name}.dx", *x.shape)
+        for first, part in _chunks(x, chunk):
+            logits = self.project(stream, name, part)
+            (count, classes), channels = logits.shape, x.shape[1]
+            into, read = row_loss.part(first, (count,)), targets.part(first, (count,))
+            self._cross_entropy.forward_backward(
+                stream, into, logits, read, count, classes, 1 / rows
+            )
+            dpart = dx.part(first * channels, part.shape)
+            self._blas.gemm(
+                stream, dpart, logits, weight, count, channels, classes, precision=self._precision
+            )
+            self._blas.gemm(
+                stream, dweight, logits, part, classes, channels, count,
+                trans_a=True, accumulate=first > 0, precision=self._precision,
+            )  # fmt: skip
+            self.drop(logits)
+        return self._mean(stream, row_loss), dx
+
     def _mean(self, stream: int, row_loss: Slice) -> Slice:
         loss = self._take("loss", 1)
         self._cross_entropy.mean(stream, loss, row_loss, row_loss.shape[0])
         self.drop(row_loss)
         return loss
+
+
+def _chunks(x: Slice, chunk: int) -> Iterator[tuple[int, Slice]]:
+    """First row and rows of each part of x [rows, channels]."""
+    rows, channels = x.shape
+    for first in range(0, rows, chunk):
+        yield first, x.part(first * channels, (min(chunk, rows - first), channels))

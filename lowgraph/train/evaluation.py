@@ -88,8 +88,7 @@ class Evaluation:
     def _batch(self, stream: int) -> None:
         with stage("batch"):
             batch = self._feed.draw(stream)
-        trace = self._model.forward(stream, batch.inputs)
-        loss = self._model.loss(stream, trace, batch.targets)
+        loss = self._model.evaluate(stream, batch.inputs, batch.targets)
         with stage("bookkeeping"):
             slots = self._losses.elements
             self._record.write(stream, self._losses, self._cursor, loss, slots)

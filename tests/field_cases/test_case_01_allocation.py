@@ -41,7 +41,7 @@ def test_a_pool_miss_is_refused_before_the_driver_is_asked(micro: Micro) -> None
     refusal = refusal_of(micro, lambda: micro.pool.take("late", 1 << 20), CaptureAllocationError)
     text = str(refusal)
     wanted = "'late' (float32 [1048576]) (4194304 bytes)"
-    primed = "the priming pass kept 2 slices, 12.00 KiB in all"
+    primed = "the priming pass took 2 slices, 12.00 KiB in all"
     for part in (wanted, primed, "the largest free block has 4096 bytes"):
         assert part in text, text
     assert names_the_line(refusal, FILE) and micro.pool.stats().refused == 1
