@@ -25,7 +25,7 @@ from lowgraph.errors import CaptureRefused, ConfigError
 from lowgraph.kernels import Kernel
 from lowgraph.kernels import launch as kernel_launch
 from lowgraph.kernels.signature import Signature
-from lowgraph.memory import open_window
+from lowgraph.memory import Scattered, Slice, open_window
 from lowgraph.stages import current
 
 __all__ = ["DETAILS", "Call", "Journal", "LaunchRecord", "LibraryCall", "Listeners"]
@@ -75,7 +75,7 @@ class Journal:
         self._thread = threading.get_ident()
         self._thread_name = threading.current_thread().name
         self._names: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by function
-        self._pending: tuple[Kernel, dict[str, Any]] | None = None
+        self._pending: tuple[Kernel, dict[str, Any], tuple[Any, ...]] | None = None
         self._outer_calls: gate.Observer | None = None
         self._outer_launches: kernel_launch.Observer | None = None
 
@@ -187,12 +187,14 @@ class Journal:
         if self.after_op is not None:
             self.after_op(described(op, args), code)
 
-    def on_launch(self, kernel: Kernel, values: dict[str, Any], config: Any) -> None:
+    def on_launch(
+        self, kernel: Kernel, values: dict[str, Any], config: Any, args: tuple[Any, ...]
+    ) -> None:
         """The observer of kernel launches; the gate's call follows at once."""
         if self._outer_launches is not None:
-            self._outer_launches(kernel, values, config)
+            self._outer_launches(kernel, values, config, args)
         if threading.get_ident() == self._thread:
-            self._pending = kernel, values
+            self._pending = kernel, values, args
 
     def library_call(
         self,
@@ -257,24 +259,26 @@ class Journal:
         index: int,
         where: str,
         args: tuple[Any, ...],
-        pending: tuple[Kernel, dict[str, Any]] | None,
+        pending: tuple[Kernel, dict[str, Any], tuple[Any, ...]] | None,
     ) -> None:
         function, stream = int(args[1]), int(args[0].hStream)
         scalars: tuple[tuple[str, Any], ...] = ()
         pointers: tuple[tuple[str, int], ...] = ()
+        reaches: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
         signature: Signature | None = None
         if pending is not None:
-            kernel, values = pending
+            kernel, values, given = pending
             signature = kernel.signature
             by_value, by_address = self._names_of(kernel)
             scalars = tuple([(name, values[name]) for name in by_value])
             pointers = tuple([(name, values[name]) for name in by_address])
+            reaches = _reaches(kernel, given)
             name = kernel.name
         else:
             name = gate.function_names.get(function, hex(function))
         sizes = _sizes(args[0])
         told = index, name, function, stream, scalars, pointers, where, signature, sizes, current()
-        self.launches.append(LaunchRecord(*told, *self.placed))
+        self.launches.append(LaunchRecord(*told, *self.placed, reaches))
 
     def _names_of(self, kernel: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The kernel's parameters that are passed by value, and those that are addresses."""
@@ -302,3 +306,17 @@ def _failed(op: str, code: int) -> bool:
 
 def _arguments(args: tuple[Any, ...]) -> str:
     return ", ".join(map(gate.readable, args))
+
+
+def _reaches(
+    kernel: Kernel, given: tuple[Any, ...]
+) -> tuple[tuple[str, tuple[tuple[int, int], ...]], ...]:
+    """Offset and bytes of what the pointers were given: slices, or parts of one."""
+    found = []
+    for param, one in zip(kernel.signature.params, given, strict=True):
+        if param.pointer and isinstance(one, Slice):
+            found.append((param.name, ((0, one.nbytes),)))
+        elif param.pointer and isinstance(one, Scattered):
+            parts = [(part.address - one.address, part.nbytes) for part in one.parts]
+            found.append((param.name, tuple(parts)))
+    return tuple(found)

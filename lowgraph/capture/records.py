@@ -44,7 +44,8 @@ class LaunchRecord:
 
     index: its place among the journal's calls. signature: the kernel's, None if not ours. sizes:
     grid, block, dynamic shared bytes. body: as of a Call. aside: it has no twin in the other kind
-    of pass (steering a loop, a repetition of its body).
+    of pass (steering a loop, a repetition of its body). reaches: of the pointers that were given
+    as a slice or parts of one, by name, offset and bytes of each.
     """
 
     index: int
@@ -59,6 +60,7 @@ class LaunchRecord:
     stage: str = ""
     body: int = 0
     aside: bool = False
+    reaches: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
 
 
 @dataclass(frozen=True)

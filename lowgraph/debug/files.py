@@ -7,12 +7,12 @@
      "nodes": [{"index", "body", "kind", "name", "where", "stage", "stream", "enabled",
                 "attributes": {...},
                 "arguments": [{"name", "type", "code", "pointer", "const", "data", "memory",
-                               "offset", "value"}, ...]}, ...],
+                               "offset", "reach", "value"}, ...]}, ...],
      "edges": [[from, to], ...]}
 
 `data` is an argument's bytes in hexadecimal, in their order in memory. `value` is for people: it is
-made from `data`, and not read back. `stream` is absent where it is not known. Edges into one node
-stand in the driver's order.
+made from `data`, and not read back. `stream` and `reach` are absent where they are not known. Edges
+into one node stand in the driver's order.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ _ARGUMENT: dict[str, Check] = {
     "const": optional(flag), "data": hexadecimal, "memory": optional(number),
     "offset": optional(number), "value": lambda value: None,
 }  # fmt: skip
+_OF_SLICES: dict[str, Check] = {"reach": pairs}
 _NODE: dict[str, Check] = {
     "index": number, "body": number, "kind": text, "name": text, "where": text, "stage": text,
-    "enabled": flag, "attributes": attributes, "arguments": objects(_ARGUMENT),
+    "enabled": flag, "attributes": attributes, "arguments": objects(_ARGUMENT, _OF_SLICES),
 }  # fmt: skip
 _OF_OURS: dict[str, Check] = {"stream": number}
 _FORM: dict[str, Check] = {
@@ -143,7 +144,10 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _argument(one: Argument) -> dict[str, Any]:
-    return {**vars_of(one), "data": one.data.hex(), "value": one.text()}
+    told = {**vars_of(one), "data": one.data.hex(), "value": one.text()}
+    if one.reach is None:
+        del told["reach"]
+    return told
 
 
 def _parsed(content: bytes) -> object:
@@ -196,6 +200,8 @@ def _read_node(
     arguments = []
     for at, one in enumerate(given["arguments"]):
         kept = {name: value for name, value in one.items() if name != "value"}
+        if "reach" in kept:
+            kept["reach"] = tuple((first, nbytes) for first, nbytes in kept["reach"])
         arguments.append(_checked(Argument(**kept), memory, f"{where}.arguments[{at}]"))
     names = [argument.name for argument in arguments]
     if len(set(names)) != len(names):

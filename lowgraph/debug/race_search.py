@@ -1,7 +1,8 @@
 """Nodes of one graph that may touch the same bytes at the same time, one of them writing.
 
 A kernel says of a pointer whether it only reads there (`const`), but not how far it goes: it is
-taken to reach from its address to the end of the slice. Copies and fills of one row are exact.
+taken to reach from its address to the end of the slice, or to be in the parts of it that the launch
+was given. Copies and fills of one row are exact.
 """
 
 from __future__ import annotations
@@ -102,8 +103,10 @@ def _accesses(form: Form, node: Node) -> Iterator[_Access]:
         exact = _bytes_of(node)
         end = end if exact is None else begin + exact
         writes = None if argument.pointer is None else not argument.const
-        if end > begin:
-            yield _Access(node.index, argument, begin, end, writes)
+        for offset, nbytes in argument.reach or ((0, end - begin),):
+            if nbytes > 0:
+                first = begin + offset
+                yield _Access(node.index, argument, first, first + nbytes, writes)
 
 
 def _bytes_of(node: Node) -> int | None:

@@ -148,6 +148,7 @@ class _Reader:
             record.stream,
         )
         if isinstance(origin, LaunchRecord):
+            node = replace(node, arguments=_reaching(node.arguments, origin))
             params = driver.graph.kernel_params(contents.nodes[index])
             self._notes += [f"{node.title}: {told}" for told in _differs(params, origin)]
         return node
@@ -250,3 +251,12 @@ def _differs(params: KernelParams, launched: LaunchRecord) -> list[str]:
             told.append(f"{param.name} is 0x{data[::-1].hex()} in the driver's node, launched was "
                         f"0x{packed[::-1].hex()}")  # fmt: skip
     return told
+
+
+def _reaching(arguments: tuple[Argument, ...], launch: LaunchRecord) -> tuple[Argument, ...]:
+    """The arguments with how much of their memory the launch was given."""
+    reaches = dict(launch.reaches)
+    return tuple(
+        one if one.memory is None else replace(one, reach=reaches.get(one.name))
+        for one in arguments
+    )

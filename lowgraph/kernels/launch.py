@@ -13,10 +13,11 @@ from lowgraph.kernels.limits import Limits
 from lowgraph.kernels.packing import ArgumentPack
 from lowgraph.kernels.signature import Signature
 
-Observer = Callable[["Kernel", "dict[str, Any]", LaunchConfig], None]
+Observer = Callable[["Kernel", "dict[str, Any]", LaunchConfig, tuple[Any, ...]], None]
 
-# Called before each launch with the kernel, its argument values by name (addresses for pointers)
-# and where it will run; it may raise to refuse the launch. A capture's window sets it.
+# Called before each launch with the kernel, its argument values by name (addresses for pointers),
+# where it will run, and the arguments as they were given; it may raise to refuse the launch. A
+# capture's window sets it.
 observer: Observer | None = None
 
 
@@ -58,7 +59,7 @@ class Kernel:
             self.pack.store(values)
             told = observer  # looked at once: another thread's window may end meanwhile
             if told is not None:
-                told(self, dict(zip(self.pack.names, values, strict=True)), self._config)
+                told(self, dict(zip(self.pack.names, values, strict=True)), self._config, args)
             launch(self._config, self._function, self.pack.address)
 
     def allow_shared(self, nbytes: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowgraph.memory.arena import Arena, Layout, plan
+from lowgraph.memory.arena import Arena, Layout, Scattered, plan
 from lowgraph.memory.exclusive import Exclusive
 from lowgraph.memory.owners import (
     MemoryReport,
@@ -31,6 +31,7 @@ __all__ = [
     "PoolMap",
     "PoolStats",
     "Primed",
+    "Scattered",
     "Share",
     "Slice",
     "Staging",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from lowgraph.memory.slices import Slice
 from lowgraph.memory.staging import fill_zero
 from lowgraph.specs import TensorSpec
 
-__all__ = ["Arena", "Layout", "plan"]
+__all__ = ["Arena", "Layout", "Scattered", "plan"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,27 @@ def plan(specs: Sequence[TensorSpec]) -> Layout:
         offsets.append(end)
         end += -(-spec.elements // unit) * unit
     return Layout(tuple(offsets), end, end - sum(spec.elements for spec in specs))
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """Parts of one slice, as an argument of a kernel that finds them by offsets from its begin.
+
+    The kernel is given the address of `flat`; an audit takes it to touch no more than the parts.
+    """
+
+    flat: Slice
+    parts: tuple[Slice, ...]
+
+    @property
+    def address(self) -> int:
+        """Of `flat`."""
+        return self.flat.address
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of `flat`."""
+        return self.flat.dtype
 
 
 class Arena(Mapping[str, Slice]):
@@ -102,6 +124,10 @@ class Arena(Mapping[str, Slice]):
         wanted = self.specs[0].dtype if dtype is None else np.dtype(dtype)
         specs = [replace(spec, dtype=wanted) for spec in self.specs]
         return Arena(self.pool, name, specs, self.layout)
+
+    def those(self, names: Iterable[str]) -> Scattered:
+        """Some of its tensors, for a kernel that finds them by offsets from the begin of `flat`."""
+        return Scattered(self.flat, tuple(self._parts[name] for name in names))
 
     def zero(self, stream: int) -> None:
         """Enqueue zeros over the whole arena."""

@@ -34,7 +34,7 @@ class Biases:
         """Takes memory that lasts, and fills it on `stream`."""
         self._sums = ops.BiasSums(library, precision)
         self._pool = pool
-        self._gradients = gradients
+        self._gradients = gradients.those(f"{name}.bias" for name in names)
         widths = [gradients[f"{name}.bias"].elements for name in names]
         begins = np.cumsum([0, *widths])
         self._columns = dict(zip(names, begins.tolist(), strict=False))
@@ -55,8 +55,7 @@ class Biases:
 
     def finish(self, stream: int, room: Slice, rows: int) -> None:
         """Overwrite the gradients of all."""
-        gradients = self._gradients.flat
-        self._sums.finish(stream, gradients, room, self._places, rows, self._columns_all)
+        self._sums.finish(stream, self._gradients, room, self._places, rows, self._columns_all)
 
     @property
     def _columns_all(self) -> int:

@@ -49,35 +49,41 @@ class Branches:
         self._count = count
         self._drop = drop
         self._forks = 0
-        self._held: list[tuple[int, Slice]] = []  # with the number of forks that may read it
+        self._turn = 0  # one more with each fork and each mark
+        self._marked: dict[int, int] = {}  # side streams that a mark stands on, by its turn
+        self._held: list[tuple[int, Slice]] = []  # with the turn in which a branch last read it
 
     def fork(self) -> int:
         """The stream for the next piece of side work, which comes behind all that was issued."""
         if not self._count:
             return self._stream
         self._forks += 1
+        self._turn += 1
         return self._sides.fork(self._stream, self._last)
 
     def mark(self) -> int:
         """Note all side work issued so far, for `wait_for`."""
-        for index in range(min(self._count, self._forks)):
+        marked = min(self._count, self._forks)
+        for index in range(marked):
             self._sides.mark(index)
-        return self._forks
+        self._turn += 1  # what is sent to a branch from here on is behind it, without a fork too
+        self._marked[self._turn] = marked
+        return self._turn
 
     def wait_for(self, mark: int) -> None:
         """Let the main stream's next work come behind what was marked; give back what that read.
 
         A later mark in its place where there is one by now.
         """
-        for index in range(min(self._count, mark)):
+        for index in range(self._marked[mark]):
             self._sides.wait_for_mark(self._stream, index)
-        self._drop(*(piece for forks, piece in self._held if forks <= mark))
-        self._held = [held for held in self._held if held[0] > mark]
+        self._drop(*(piece for turn, piece in self._held if turn < mark))
+        self._held = [held for held in self._held if held[0] >= mark]
 
     def drop(self, *pieces: Slice) -> None:
-        """Give back what side work forked so far reads, when that is done."""
+        """Give back what side work sent so far reads, when that is done."""
         if self._count:
-            self._held += [(self._forks, piece) for piece in pieces]
+            self._held += [(self._turn, piece) for piece in pieces]
         else:
             self._drop(*pieces)
 

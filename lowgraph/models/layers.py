@@ -79,6 +79,7 @@ class Layers(TokenLayers):
         begins = [gradients.offset(f"{name}.{part}") for name in norms for part in _PARTS]
         places = np.add.outer(begins, np.arange(width)).astype(np.int32).reshape(-1)
         upload(self._places, places, stream)
+        self._norms = gradients.those(f"{name}.{part}" for name in norms for part in _PARTS)
 
     # ---- embedding ----
 
@@ -157,8 +158,8 @@ class Layers(TokenLayers):
 
     def norm_gradients(self, stream: int, sums: Slice, rows: int) -> None:
         """Gradients of all norms' parameters, from what `norm_backward` of each left in sums."""
-        gradients, columns = self._gradients.flat, self._places.elements
-        self._layernorm.parameters(stream, gradients, sums, self._places, rows, columns)
+        columns = self._places.elements
+        self._layernorm.parameters(stream, self._norms, sums, self._places, rows, columns)
 
     # ---- linear with what follows it ----
 

@@ -155,8 +155,8 @@ def test_observer_gets_arguments_by_name_before_the_launch(
     x, y = rig.put(np.ones(5, np.float32)), rig.empty(5)
     seen: list[Any] = []
 
-    def refuse(kernel: Kernel, values: dict[str, Any], config: Any) -> None:
-        seen.append((kernel, values, repr(config)))
+    def refuse(kernel: Kernel, values: dict[str, Any], config: Any, args: Any) -> None:
+        seen.append((kernel, values, repr(config), args))
         raise ModuleLoadDuringCapture("stop")
 
     launch.observer = refuse
@@ -165,7 +165,8 @@ def test_observer_gets_arguments_by_name_before_the_launch(
             scale(rig.stream, 3, 32, y, x, 2.0, 5)
     finally:
         launch.observer = None
-    ((kernel, values, config),) = seen
+    ((kernel, values, config, args),) = seen
+    assert args == (y, x, 2.0, 5)
     assert kernel is scale
     assert values == {"y": y.address, "x": x.address, "a": 2.0, "n": 5}
     assert "grid=(3, 1, 1) block=(32, 1, 1)" in config
