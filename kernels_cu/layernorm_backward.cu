@@ -238,14 +238,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
 }
 
 #define SUM_COLUMNS 32
-#define SUM_GROUPS 8
+#define SUM_GROUPS 16
 #define SUM_CHUNKS 16  // that a thread reads before it adds the first
 
 // Overwrites gradients[places[c]] with the sum over chunks of partial [chunks,columns], or adds it
 // where accumulate is 1.
-// Launch: block 256, grid ceil(columns/32): a thread adds every eighth chunk of a column, then the
-// eight sums are added in order.
-extern "C" __global__ void __launch_bounds__(256) layernorm_parameters(
+// Launch: block 512, grid ceil(columns/32): a thread adds every sixteenth chunk of a column, then the
+// sixteen sums are added in order.
+extern "C" __global__ void __launch_bounds__(512, 2) layernorm_parameters(
     float* __restrict__ gradients, const float* __restrict__ partial,
     const int* __restrict__ places, int chunks, int columns, int accumulate)
 {
@@ -254,11 +254,16 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_parameters(
     int c = blockIdx.x * SUM_COLUMNS + own, last = c < columns ? chunks : 0;
     int place = c < columns ? places[c] : 0;
     float sum = 0.0f;
+    size_t step = (size_t)SUM_GROUPS * columns;
     for (int top = group; top < last; top += SUM_CHUNKS * SUM_GROUPS) {
+        const float* from = partial + (size_t)top * columns + c;
         float found[SUM_CHUNKS];
-        UNROLL for (int u = 0; u < SUM_CHUNKS; u++) {
-            int chunk = top + u * SUM_GROUPS;
-            found[u] = chunk < last ? partial[(size_t)chunk * columns + c] : 0.0f;
+        if (top + (SUM_CHUNKS - 1) * SUM_GROUPS < last) {  // loads that no test keeps apart
+            UNROLL for (int u = 0; u < SUM_CHUNKS; u++) found[u] = from[u * step];
+        } else {
+            UNROLL for (int u = 0; u < SUM_CHUNKS; u++) {
+                found[u] = top + u * SUM_GROUPS < last ? from[u * step] : 0.0f;
+            }
         }
         UNROLL for (int u = 0; u < SUM_CHUNKS; u++) sum += found[u];
     }
