@@ -9,8 +9,8 @@
 // scales by the coefficient as it reads, which spares a pass that writes, and leaves a NaN where it
 // can be found.
 // Shapes: grad [n]; partial [blocks]; stats: one GradientStats; control: the control block.
-// Sums are float64, in an order that n alone decides: repeatable, and no square overflows. The block
-// that comes last adds those of all blocks, in their order: which one it is changes nothing.
+// Sums are float64, in an order that n alone decides: repeatable, and no square overflows. The
+// block that comes last adds those of all blocks, in their order: which one it is changes nothing.
 
 #include "common/control.cuh"   // Control
 #include "common/gradient.cuh"  // GradientStats, is_finite
