@@ -1,4 +1,4 @@
-// Softmax cross-entropy over V classes.
+// Softmax cross-entropy over V classes; cross_entropy_wide.cu has the kernels for thousands.
 //
 //   row_loss[r] = log(sum over v of exp(logits[r,v])) - logits[r,targets[r]]
 //   dlogits[r,v] = (softmax(logits[r])[v] - (v == targets[r])) * scale;  1/rows for the mean loss

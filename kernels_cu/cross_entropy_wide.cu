@@ -1,5 +1,5 @@
-// Softmax cross-entropy over thousands of classes, a block a row. cross_entropy.cu has the formulas,
-// the shapes, and the kernels for fewer classes.
+// Softmax cross-entropy over thousands of classes, a block a row. cross_entropy.cu has formulas,
+// shapes, and the kernels for fewer classes.
 //
 // A row is read from memory once: asynchronous copies bring its first `kept` vectors of 16 bytes to
 // shared memory, several of each thread under way, and what no longer fits is read twice. A thread
@@ -77,8 +77,8 @@ __device__ __forceinline__ void add_logits(Softmax* own, const float (&x)[N])
     own->peak = peak;
 }
 
-// Adds this thread's two vectors of the turn that begins at `turn`, of `vectors` at `from`. WHOLE: the
-// turn lies before their end.
+// Adds this thread's two vectors of the turn that begins at `turn`, of `vectors` at `from`. WHOLE:
+// the turn lies before their end.
 template <bool WHOLE>
 __device__ __forceinline__ void add_turn(Softmax* own, const uint4* from, int turn, int vectors)
 {

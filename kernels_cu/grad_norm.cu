@@ -9,8 +9,8 @@
 // scales by the coefficient as it reads, which spares a pass that writes, and leaves a NaN where it
 // can be found.
 // Shapes: grad [n]; partial [blocks]; stats: one GradientStats; control: the control block.
-// Sums are float64, in an order that n alone decides: repeatable, and no square overflows. The block
-// that comes last adds those of all blocks, in their order: which one it is changes nothing.
+// Sums are float64, in an order that n alone decides: repeatable, and no square overflows. The
+// block that comes last adds those of all blocks, in their order: which one it is changes nothing.
 
 #include "common/control.cuh"   // Control
 #include "common/gradient.cuh"  // GradientStats, is_finite
@@ -62,29 +62,54 @@ __device__ __forceinline__ Partial block_sum(Partial* shared, Partial own)
     return own;
 }
 
-// Overwrites norm, masked and coefficient; adds to masked_total and masked_steps.
-__device__ __forceinline__ void write_stats(GradientStats* stats, Partial all, double limit)
+// What the last block reads at once; all of it beside the first partial sums, so that nothing is
+// waited for behind the root.
+struct Before {
+    double limit;
+    long long total, steps;
+};
+
+#define FOUND 8  // partial sums that a thread reads before it adds the first
+
+// This thread's share of the partial sums: other blocks wrote them, so they are read past L1.
+__device__ __forceinline__ Partial add_partials(const Partial* partial)
 {
-    double norm = sqrt(all.squares);
+    Partial sum = {0.0, 0};
+    int blocks = gridDim.x;
+    for (int first = threadIdx.x; first < blocks; first += FOUND * TURN_THREADS) {
+        Partial found[FOUND];
+        UNROLL for (int u = 0; u < FOUND; u++) {
+            int p = first + u * TURN_THREADS;
+            found[u].squares = p < blocks ? __ldcg(&partial[p].squares) : 0.0;
+            found[u].masked = p < blocks ? __ldcg(&partial[p].masked) : 0;
+        }
+        UNROLL for (int u = 0; u < FOUND; u++) add_partial(&sum, found[u]);
+    }
+    return sum;
+}
+
+// Overwrites norm, masked and coefficient; adds to masked_total and masked_steps.
+__device__ __forceinline__ void write_stats(GradientStats* stats, Partial all, Before before)
+{
+    double norm = sqrt(all.squares), limit = before.limit;
     double coefficient = limit > 0.0 ? limit / (norm + 1e-6) : 1.0;
     stats->norm = norm;
     stats->coefficient = coefficient < 1.0 ? (float)coefficient : 1.0f;
     stats->masked = all.masked;
-    stats->masked_total += all.masked;
-    stats->masked_steps += all.masked > 0;
+    stats->masked_total = before.total + all.masked;
+    stats->masked_steps = before.steps + (all.masked > 0);
 }
 
 // Overwrites partial[block] with the sums over every gridDim-th turn of the gradients, and rewrites
 // stats as write_stats has it. The last ticket of a launch sets the ticket back to 0.
 // Launch: block 128, grid min(2048, max(1, ceil(n/2048))).
-extern "C" __global__ void __launch_bounds__(128, 12) grad_norm(
+extern "C" __global__ void __launch_bounds__(128, 10) grad_norm(
     GradientStats* __restrict__ stats, Partial* partial, const float* __restrict__ grad,
     const Control* __restrict__ control, long long n)
 {
     __shared__ Partial shared[TURN_THREADS];
     __shared__ bool last;
     Partial own = {0.0, 0};
-    double limit = control->clip_norm;
     long long stride = (long long)gridDim.x * TURN;
     for (long long first = (long long)blockIdx.x * TURN; first < n; first += stride) {
         float4 q[QUADS];
@@ -96,16 +121,13 @@ extern "C" __global__ void __launch_bounds__(128, 12) grad_norm(
         partial[blockIdx.x] = own;
         __threadfence();
         last = atomicInc(&stats->ticket, gridDim.x - 1) == gridDim.x - 1;
+        if (last) __threadfence();
     }
     __syncthreads();
     if (!last) return;
 
-    __threadfence();
-    Partial all = {0.0, 0};
-    for (int p = threadIdx.x; p < gridDim.x; p += TURN_THREADS) {
-        Partial found = {__ldcg(&partial[p].squares), __ldcg(&partial[p].masked)};
-        add_partial(&all, found);
-    }
-    all = block_sum(shared, all);
-    if (threadIdx.x == 0) write_stats(stats, all, limit);
+    Before before = {
+        __ldcg(&control->clip_norm), __ldcg(&stats->masked_total), __ldcg(&stats->masked_steps)};
+    Partial all = block_sum(shared, add_partials(partial));
+    if (threadIdx.x == 0) write_stats(stats, all, before);
 }

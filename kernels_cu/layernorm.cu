@@ -33,8 +33,8 @@ __device__ __forceinline__ float4 normed(
         (q.z - pivot - mean) * rstd * w.z + b.z, (q.w - pivot - mean) * rstd * w.w + b.w);
 }
 
-// Turns what lies past the end of the row into `fill`: where a filler is itself read, held quads that
-// are loaded with it wait for it.
+// Turns what lies past the end of the row into `fill`: where that is itself read, quads loaded with
+// it as their filler would wait for it.
 template <int N>
 __device__ __forceinline__ void fill_absent(float4 (&q)[N], const RowLane& me, float fill)
 {
@@ -53,8 +53,8 @@ __device__ __forceinline__ void fill_absent(float4 (&q)[N], const RowLane& me, f
 // be rounded to 6e-5, which a spread of 0.05 feels in the fourth digit. As the pivot is of the row,
 // its distance from the mean is within the deviations themselves: what cancels in the variance is
 // at most C roundings, and a few of them where the pivot is not the one element far from all.
-// Weight and bias of many quads are read behind the barrier, from L1: in front of it they would take
-// the registers that the row's own reads wait in.
+// Weight and bias of many quads are read behind the barrier, from L1: in front of it they would
+// take the registers that the row's own reads wait in.
 template <int N>
 __device__ __forceinline__ void normalise(
     act_t* y_row, float* mean, float* rstd, float* out, const float4 (&held)[N],

@@ -60,8 +60,8 @@ __device__ __forceinline__ void load_raw(RawQuad (&q)[N], const act_t* row, cons
 }
 
 // dx of one row, and what it adds to `own`; all threads of the block come here together. Of many
-// quads the weight is `held` in shared memory and the old dx is read behind the barrier: in front of
-// it there are no registers left for them to wait in.
+// quads the weight is `held` in shared memory and the old dx is read behind the barrier: in front
+// of it there are no registers left for them to wait in.
 template <int N>
 __device__ __forceinline__ void row_gradients(
     float* dx, act_t* narrow, HeldSums<N>& own, RowSums& sums, const float4* held, const act_t* dy,
@@ -146,8 +146,8 @@ __device__ __forceinline__ void add_rows(
 }
 
 // partial[c] and partial[C + c] of the columns from `begin` on: the rows' share of dweight[c] and
-// dbias[c]. A thread owns a quad of columns of every `groups`-th row; the groups' sums, which meet in
-// `room`, are added in order.
+// dbias[c]. A thread owns a quad of columns of every `groups`-th row; the groups' sums, which meet
+// in `room`, are added in order.
 __device__ __forceinline__ void column_sums(
     float* partial, float4* room, const act_t* dy, const float* x, const float* mean,
     const float* rstd, int first, int last, int begin, int C)
@@ -229,7 +229,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
     long long begin = (long long)blockIdx.x * chunk_rows;
     int first = (int)begin, last = (int)(begin + chunk_rows < rows ? begin + chunk_rows : rows);
     float* own = partial + (size_t)blockIdx.x * stride;
-    bool whole = C % 4 == 0 && quads_aligned(dx, dy, x, weight) && (!narrow || quad_aligned(narrow));
+    bool whole = C % 4 == 0 && quads_aligned(dx, dy, x, weight);
+    whole = whole && (!narrow || quad_aligned(narrow));
 #define GRADIENTS(N) \
     chunk_gradients<N>(dx, narrow, own, room, held, sums, dy, x, weight, mean, rstd, rows, first, \
                        last, C, accumulate)
@@ -238,14 +239,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) layernorm_backward(
 }
 
 #define SUM_COLUMNS 32
-#define SUM_GROUPS 8
+#define SUM_GROUPS 16
 #define SUM_CHUNKS 16  // that a thread reads before it adds the first
 
 // Overwrites gradients[places[c]] with the sum over chunks of partial [chunks,columns], or adds it
 // where accumulate is 1.
-// Launch: block 256, grid ceil(columns/32): a thread adds every eighth chunk of a column, then the
-// eight sums are added in order.
-extern "C" __global__ void __launch_bounds__(256) layernorm_parameters(
+// Launch: block 512, grid ceil(columns/32): a thread adds every sixteenth chunk of a column, then
+// the sixteen sums are added in order.
+extern "C" __global__ void __launch_bounds__(512, 2) layernorm_parameters(
     float* __restrict__ gradients, const float* __restrict__ partial,
     const int* __restrict__ places, int chunks, int columns, int accumulate)
 {
@@ -254,11 +255,16 @@ extern "C" __global__ void __launch_bounds__(256) layernorm_parameters(
     int c = blockIdx.x * SUM_COLUMNS + own, last = c < columns ? chunks : 0;
     int place = c < columns ? places[c] : 0;
     float sum = 0.0f;
+    size_t step = (size_t)SUM_GROUPS * columns;
     for (int top = group; top < last; top += SUM_CHUNKS * SUM_GROUPS) {
+        const float* from = partial + (size_t)top * columns + c;
         float found[SUM_CHUNKS];
-        UNROLL for (int u = 0; u < SUM_CHUNKS; u++) {
-            int chunk = top + u * SUM_GROUPS;
-            found[u] = chunk < last ? partial[(size_t)chunk * columns + c] : 0.0f;
+        if (top + (SUM_CHUNKS - 1) * SUM_GROUPS < last) {  // loads that no test keeps apart
+            UNROLL for (int u = 0; u < SUM_CHUNKS; u++) found[u] = from[u * step];
+        } else {
+            UNROLL for (int u = 0; u < SUM_CHUNKS; u++) {
+                found[u] = top + u * SUM_GROUPS < last ? from[u * step] : 0.0f;
+            }
         }
         UNROLL for (int u = 0; u < SUM_CHUNKS; u++) sum += found[u];
     }

@@ -3,8 +3,8 @@
 //
 // A lane holds its N first quads. What of them lies past the end of the row is a filler, chosen so
 // that it changes no result: no later line has to ask what exists. Quads past the N first are read
-// where they are needed: TAIL walks them. N is one of two: what is not there costs instructions, and
-// each is fetched once a launch.
+// where they are needed: TAIL walks them. N is one of two: what is not there costs instructions,
+// and each is fetched once a launch.
 #pragma once
 
 #include "common/row_lanes.cuh"  // RowLane
@@ -14,9 +14,9 @@
 #define TAIL(N, c, me) \
     int c = first_column(me) + (N) * COLUMN_STEP; c < (me).columns; c += COLUMN_STEP
 
-// N for rows of C columns. whole: each of them, and all else that is read or written by columns, is
-// whole quads at addresses that allow one access (`quads_aligned`). Of 32 lanes more than four quads
-// are held for such rows alone: the other way to read them is long.
+// N for rows of C columns. whole: each of them, and all else that is read or written by columns,
+// is whole quads at addresses that allow one access (`quads_aligned`). Of 32 lanes more than four
+// quads are held for such rows alone: the other way to read them is long.
 #if ROW_LANES == 32
 #define FEW_HELD 2
 #define MOST_HELD 6

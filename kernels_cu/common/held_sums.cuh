@@ -2,7 +2,7 @@
 // weight and bias.
 //
 // A lane adds the columns that it holds over its rows in registers; at the end the lanes that hold
-// the same columns of the block's other rows meet in `room`, and are added in the order of the rows.
+// the same columns of the block's other rows meet in `room`, and are added in the rows' order.
 #pragma once
 
 #include "common/quad.cuh"       // quads

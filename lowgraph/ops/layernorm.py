@@ -187,7 +187,7 @@ class LayerNorm:
             count = self.chunks(rows).chunks
             read, sizes = (partial, places), (count, columns, accumulate)
             grid = ceil_div(columns, 32)
-            self._narrow.parameters(stream, grid, 256, gradients, *read, *sizes)
+            self._narrow.parameters(stream, grid, 512, gradients, *read, *sizes)
 
     @cached_property
     def _wide(self) -> _Kernels:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowgraph.errors import ConfigError
-from lowgraph.ops import CrossEntropy
+from lowgraph.errors import ConfigError, ModuleLoadDuringCapture
+from lowgraph.kernels import Library
+from lowgraph.kernels import library as libraries
+from lowgraph.ops import CrossEntropy, LayerNorm
 from tests.ops import twins
 from tests.ops.compare import (
     ROUNDOFF,
@@ -167,3 +169,30 @@ def test_no_rows(rig: Rig) -> None:
     ops.forward_backward(rig.stream, untouched, 0, 0, 0, 4, 1.0)
 
     assert np.isnan(untouched.get()).all()
+
+
+@pytest.mark.parametrize("wide", ["cross_entropy_wide.cu", "layernorm.cu"])
+def test_wide_kernels_want_an_eager_call_before_a_capture(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, wide: str
+) -> None:
+    """In a process that has not loaded them; the call after the window does."""
+    monkeypatch.setattr(libraries._loaded, "modules", {})
+    library = Library(rig.device)
+    entropy, norm, row = CrossEntropy(library), LayerNorm(library), output(rig, 5000)
+    targets, stream = rig.put(np.zeros(1, np.int32)), rig.stream
+
+    def call() -> None:
+        if wide == "layernorm.cu":
+            norm.forward(stream, row, row, row, row, row, row, 1, 257)
+        else:
+            entropy.forward(stream, row, row, targets, 1, 4096)
+
+    library.sealed = "the window of step 'train'"
+    try:
+        with pytest.raises(ModuleLoadDuringCapture, match=rf"{wide}.* step 'train'") as refusal:
+            call()
+    finally:
+        library.sealed = None
+    assert "before the step" in str(refusal.value)
+    call()
+    rig.sync()

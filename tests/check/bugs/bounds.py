@@ -186,7 +186,7 @@ BOUNDS = (
         file="layernorm_backward.cu", kernel="layernorm_parameters", kind=_KIND,
         scenario="layernorm_parameters",
         old="last = c < columns ? chunks : 0;", new="last = c <= columns ? chunks : 0;",
-        at=("found[u] = chunk < last ? partial[(size_t)chunk * columns + c] : 0.0f;",),
+        at=("found[u] = top + u * SUM_GROUPS < last ? from[u * step] : 0.0f;",),
         why="The column behind the last reads past the last chunk of partial.",
     ),
     Bug(

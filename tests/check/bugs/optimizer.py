@@ -36,7 +36,8 @@ OPTIMIZER = (
         scenario="grad_norm",
         old="        partial[blockIdx.x] = own;\n        __threadfence();\n",
         new="        partial[blockIdx.x] = own;\n",
-        at=("partial[blockIdx.x] = own;", "Partial found = {__ldcg(&partial[p].squares)"),
+        at=("partial[blockIdx.x] = own;",),
+        through=("add_partials",),
         why="A block takes its ticket with no fence behind its sums: the last block may read what"
         " was there before.",
     ),
@@ -50,8 +51,7 @@ OPTIMIZER = (
         new="",
         fault="totals not zeroed",
         at=(
-            "stats->masked_total += all.masked;",
-            "stats->masked_steps += all.masked > 0;",
+            "__ldcg(&control->clip_norm), __ldcg(&stats->masked_total)",
             "last = atomicInc(&stats->ticket, gridDim.x - 1)",
         ),
         why="The totals of a run are added to memory that was allocated and never set to zero.",

@@ -62,7 +62,7 @@ def layernorm_parameters(bench: Bench, fault: str) -> list[Check]:
     places = bench.put(np.arange(both, dtype=np.int32), "places")
     added = int(fault == "added to what is there")
     bench.kernel("layernorm_backward.cu", "layernorm_parameters")(
-        bench.stream, ceil_div(both, 32), 256, gradients, partial, places, chunks, both, added
+        bench.stream, ceil_div(both, 32), 512, gradients, partial, places, chunks, both, added
     )
     _, *want = twins.layernorm_backward(*wide(dy, x, weight), EPSILON)
     return close(bench, gradients=(gradients, np.concatenate(want)))
