@@ -18,7 +18,7 @@ from lowgraph.blas import Blas
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
 
-__all__ = ["Branches", "branch_count"]
+__all__ = ["Branches", "branch_count", "spare_streams"]
 
 _WIDEST = 512
 """Channels up to which a branch pays: the products of a wider model fill the GPU by themselves."""
@@ -39,6 +39,11 @@ def branch_count(wanted: int | None, width: int) -> int:
     return wanted
 
 
+def spare_streams(count: int) -> int:
+    """Side streams of a pass that uses `fork_spare`, with `count` others."""
+    return count + 1 if count else 0
+
+
 class Branches:
     """Of one backward pass. Without side streams all is done on the main one, in the same order."""
 
@@ -49,6 +54,7 @@ class Branches:
         self._count = count
         self._drop = drop
         self._forks = 0
+        self._spared = False
         self._held: list[tuple[int, Slice]] = []  # with the number of forks that may read it
 
     def fork(self) -> int:
@@ -57,6 +63,16 @@ class Branches:
             return self._stream
         self._forks += 1
         return self._sides.fork(self._stream, self._last)
+
+    def fork_spare(self) -> int:
+        """As `fork`, a stream of its own, for what would wait behind long work to no purpose.
+
+        No mark is behind it, and `join` is. `spare_streams` says how many streams there must be.
+        """
+        if not self._count:
+            return self._stream
+        self._spared = True
+        return self._sides.fork(self._stream, self._count)
 
     def mark(self) -> int:
         """Note all side work issued so far, for `wait_for`."""
@@ -85,6 +101,8 @@ class Branches:
         """Let the main stream come behind all side work, and give back what was held."""
         for index in range(min(self._count, self._forks)):
             self._sides.join(self._stream, index)
+        if self._spared:
+            self._sides.join(self._stream, self._count)
         self._drop(*(piece for _, piece in self._held))
         self._held.clear()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lowgraph.errors import ConfigError
-from lowgraph.models.branches import Branches, branch_count
+from lowgraph.models.branches import Branches, branch_count, spare_streams
 
 
 class _Sides:
@@ -89,6 +89,16 @@ def test_a_side_stream_without_work_is_not_joined() -> None:
     branches.fork()
     branches.join()
     assert asked == [("fork", 0), ("join", 0)]
+
+
+def test_a_spare_stream_is_behind_the_others_and_joined() -> None:
+    branches, asked, _ = _branches(2)
+    branches.fork()
+    assert branches.fork_spare() == 102
+    branches.join()
+    assert asked == [("fork", 0), ("fork", 2), ("join", 0), ("join", 2)]
+    assert [spare_streams(count) for count in (0, 1, 2)] == [0, 2, 3]
+    assert _branches(0)[0].fork_spare() == 7
 
 
 def test_without_branches_all_is_on_the_one_stream() -> None:

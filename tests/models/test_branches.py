@@ -125,8 +125,7 @@ def test_what_nothing_waits_for_is_beside_the_chain(
 
     monkeypatch.setattr(launch, "observer", watch)
     bench.gradients(*_batch(case))
-    main, (side, *more) = seen.pop(rig.stream), list(seen.values())
-    assert not more
+    main, side = seen.pop(rig.stream), set[str]().union(*seen.values())
     assert side >= ASIDE[case] and not main & ASIDE[case]
     if bench.blas.backend == "kernel":  # else the products are no kernels of ours
         assert "gemm_tn" in side
