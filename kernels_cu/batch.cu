@@ -14,8 +14,9 @@ __device__ __forceinline__ void copy_pair(
 }
 
 // Overwrites tokens and targets with B random windows of a step, the control block's and `ahead`
-// more, drawn with replacement: start_b = (words 1,0 of philox(step, b, USE_BATCH, seed) as a 64-bit
-// number) mod (corpus_bytes - T). The modulo favours low starts by less than corpus_bytes / 2^64.
+// more, drawn with replacement: start_b = (words 1,0 of philox(step, b, USE_BATCH, seed) as a
+// 64-bit number) mod (corpus_bytes - T). The modulo favours low starts by less than corpus_bytes /
+// 2^64.
 // Launch: block 128, grid (ceil(T/128), B).
 extern "C" __global__ void __launch_bounds__(128) batch_gather(
     int* __restrict__ tokens, int* __restrict__ targets, const unsigned char* __restrict__ corpus,

@@ -84,8 +84,8 @@ __device__ __forceinline__ float4 lane_sum(
     return sum;
 }
 
-// Overwrites columns 0 .. C+D-1 of partial's row of the chunk with the sums over the chunk's rows of
-// the columns of dy [rows,C], and behind them those of dz [rows,D].
+// Overwrites columns 0 .. C+D-1 of partial's row of the chunk with the sums over the chunk's rows
+// of the columns of dy [rows,C], and behind them those of dz [rows,D].
 // Launch: block 256, grid (ceil(C/64)+ceil(D/64), chunks); C or D may be 0.
 extern "C" __global__ void __launch_bounds__(256) bias_pair_partial(
     float* __restrict__ partial, const act_t* __restrict__ dy, const act_t* __restrict__ dz,

@@ -2,8 +2,8 @@
 // recorded graph serves every step. One block a training run. lowgraph/ops/control.py holds the
 // same layout as a NumPy dtype: change both.
 //
-// The host alone writes the first group, between steps and in stream order. control_advance rewrites
-// the second in every step, behind the draw of its batch.
+// The host alone writes the first group, between steps and in stream order. control_advance
+// rewrites the second in every step, behind the draw of its batch.
 #pragma once
 
 struct Control {

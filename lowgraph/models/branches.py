@@ -12,13 +12,14 @@ in float32, changes behind a mark, too.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from lowgraph.blas import Blas
 from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
 
-__all__ = ["Branches", "branch_count"]
+__all__ = ["Branches", "branch_count", "spare_streams"]
 
 _WIDEST = 512
 """Channels up to which a branch pays: the products of a wider model fill the GPU by themselves."""
@@ -39,6 +40,11 @@ def branch_count(wanted: int | None, width: int) -> int:
     return wanted
 
 
+def spare_streams(count: int) -> int:
+    """Side streams of a pass that uses `fork_spare`, with `count` others."""
+    return count + 1 if count else 0
+
+
 class Branches:
     """Of one backward pass. Without side streams all is done on the main one, in the same order."""
 
@@ -49,6 +55,7 @@ class Branches:
         self._count = count
         self._drop = drop
         self._forks = 0
+        self._spared = sys.maxsize  # the turn from which a stream beside all marks may read
         self._turn = 0  # one more with each fork and each mark
         self._marked: dict[int, int] = {}  # side streams that a mark stands on, by its turn
         self._held: list[tuple[int, Slice]] = []  # with the turn in which a branch last read it
@@ -60,6 +67,17 @@ class Branches:
         self._forks += 1
         self._turn += 1
         return self._sides.fork(self._stream, self._last)
+
+    def fork_spare(self) -> int:
+        """As `fork`, a stream of its own, for what would wait behind long work to no purpose.
+
+        No mark is behind it, and `join` is. `spare_streams` says how many streams there must be.
+        """
+        if not self._count:
+            return self._stream
+        self._turn += 1
+        self._spared = min(self._spared, self._turn)
+        return self._sides.fork(self._stream, self._count)
 
     def mark(self) -> int:
         """Note all side work issued so far, for `wait_for`."""
@@ -77,8 +95,9 @@ class Branches:
         """
         for index in range(self._marked[mark]):
             self._sides.wait_for_mark(self._stream, index)
-        self._drop(*(piece for turn, piece in self._held if turn < mark))
-        self._held = [held for held in self._held if held[0] >= mark]
+        until = min(mark, self._spared)
+        self._drop(*(piece for turn, piece in self._held if turn < until))
+        self._held = [held for held in self._held if held[0] >= until]
 
     def drop(self, *pieces: Slice) -> None:
         """Give back what side work sent so far reads, when that is done."""
@@ -91,6 +110,8 @@ class Branches:
         """Let the main stream come behind all side work, and give back what was held."""
         for index in range(min(self._count, self._forks)):
             self._sides.join(self._stream, index)
+        if self._spared <= self._turn:
+            self._sides.join(self._stream, self._count)
         self._drop(*(piece for _, piece in self._held))
         self._held.clear()
 

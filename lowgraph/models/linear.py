@@ -159,8 +159,16 @@ class Linear:
 
         dx: float32, whatever the precision. side: as of `linear_backward`.
         """
+        into = self.input_gradient(stream, name, dy, dx, wide=wide)
+        self.weight_gradient(stream if side is None else side, name, dy, x)
+        return into
+
+    def input_gradient(
+        self, stream: int, name: str, dy: Slice, dx: Slice | None = None, *, wide: bool = False
+    ) -> Slice:
+        """As `project_backward`, without the gradient of the weight."""
         weight = self._weights[f"{name}.weight"]
-        rows, inputs = x.shape
+        rows, inputs = dy.shape[0], weight.shape[1]
         take = self._take if wide else self._take_operand
         into = take(f"{name}.dx", rows, inputs) if dx is None else dx
         self._blas.gemm(
@@ -174,7 +182,6 @@ class Linear:
             accumulate=dx is not None,
             precision=self._precision,
         )
-        self.weight_gradient(stream if side is None else side, name, dy, x)
         return into
 
     def linear_backward(

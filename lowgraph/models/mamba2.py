@@ -18,7 +18,7 @@ from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
-from lowgraph.models.branches import Branches, branch_count
+from lowgraph.models.branches import Branches, branch_count, spare_streams
 from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
@@ -73,7 +73,7 @@ class Mamba2(Model):
         self.precision = precision
         self.branches = branch_count(branches, config.width)
         self._blas = blas
-        blas.sides.make(self.branches)
+        blas.sides.make(spare_streams(self.branches))
         own = self.parameters, self.gradients
         self._layers = PerceptionLayers(config, library, blas, pool, *own, self.shadow, precision)
         self._mixer = Mixer(config.mixer, self._layers, library, pool, *own, precision)
@@ -122,17 +122,22 @@ class Mamba2(Model):
                 dh = layers.read_out_backward(stream, "o", trace.logits, last, branches)
                 layers.drop(trace.logits)
             with stage("loop"):
-                layers.loop_backward(stream, dh, trace.looped, branches)
-                branches.drop(*trace.looped.states.pieces, trace.looped.gates)
+                gates = layers.loop_backward(stream, dh, trace.looped, branches)
             with stage("mixer"):
                 flow = layers.flow(stream, "dh", dh)
+
+                def beside() -> None:
+                    with stage("loop"):
+                        layers.loop_weights(branches.fork(), trace.looped, gates)
+                        branches.drop(*trace.looped.states.pieces, *gates.pieces)
+
                 # h = x + block(x): the block's gradient of x joins the one that passed it by.
                 self._mixer.backward(
-                    stream, self._names, flow.operand, x, trace.mixed, batch, branches, dx=dh
+                    stream, self._names, flow.operand, x, trace.mixed, batch, branches, dh, beside
                 )
                 branches.drop(*trace.x.pieces)
             with stage("input"):
-                layers.bias_gradient(branches.fork(), "e", dh, branches.drop)
+                layers.bias_gradient(branches.fork_spare(), "e", dh, branches.drop)
                 layers.round_operand(stream, flow)
                 layers.weight_gradient(stream, "e", flow.operand, trace.features.operand)
             branches.drop(*flow.pieces, *trace.features.copies)

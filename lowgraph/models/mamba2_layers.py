@@ -100,10 +100,10 @@ class PerceptionLayers(Linear):
         states = looped.states.exact
         return _turn(states, self._loops, rows, states.shape[1])
 
-    def loop_backward(self, stream: int, dh: Slice, looped: Looped, branches: Branches) -> None:
+    def loop_backward(self, stream: int, dh: Slice, looped: Looped, branches: Branches) -> Flow:
         """Turn dh, the gradient of the last state, into that of x and of branch, in place.
 
-        A branch computes the parameters' gradients, and reads all of `looped`.
+        Returns the gates' gradients, for `loop_weights`; a branch makes those of the biases.
         """
         rows, width = dh.shape
         turns = self._loops * rows
@@ -118,12 +118,17 @@ class PerceptionLayers(Linear):
             partial = self._take("partial", *self._update.partial_shape(turns, width))
             sums = *biases, partial, gates.exact
             self._update.bias_backward(branches.fork(), *sums, turns, width)
+        branches.drop(partial)
+        return gates
+
+    def loop_weights(self, stream: int, looped: Looped, gates: Flow) -> None:
+        """The gradients of the loop's weights, of what `loop_backward` returned."""
+        turns, width = looped.gates.shape[0], looped.states.exact.shape[1]
         read = gates.operand, looped.states.operand
         self._blas.gemm(
-            branches.fork(), self._dweight, *read, 2 * width, width, turns,
+            stream, self._dweight, *read, 2 * width, width, turns,
             trans_a=True, precision=self._precision,
         )  # fmt: skip
-        branches.drop(partial, *gates.copies)
 
     def _turn_by_turn_backward(self, stream: int, dh: Slice, all_gates: Flow) -> None:
         rows, width = dh.shape

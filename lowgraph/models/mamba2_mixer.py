@@ -11,6 +11,7 @@ read and written where they lie: nothing is copied between the products.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lowgraph import ops
@@ -110,22 +111,25 @@ class Mixer:
         batch: int,
         branches: Branches,
         dx: Slice | None = None,
+        beside: Callable[[], None] | None = None,
     ) -> Slice:
         """The gradient of x: added to `dx`, float32, or a new slice. Gives back what it saved.
 
         dy [rows, d]: the gradient of the output, which no branch reads any more behind this; a
         branch reads x. Overwrites the parameters' gradients. A new slice is of the operand type.
+        beside: issues more work of a branch, when that is in the way least: the scan's kernel
+        leaves room, those before it do not.
         """
         rows, linear = x.shape[0], self._linear
-        read = dy, saved.normed
-        dout = linear.project_backward(
-            stream, names.out_proj, *read, wide=True, side=branches.fork()
-        )
-        branches.drop(saved.normed)
-        dy_read = branches.mark()
+        dout = linear.input_gradient(stream, names.out_proj, dy, wide=True)
         dprojected = self._pool.take("dprojected", (rows, self._sizes.projected))
         self._norm_backward(stream, names, dout, dprojected, saved, branches)
         linear.drop(saved.rstd, saved.y)
+        if beside is not None:
+            beside()
+        linear.weight_gradient(branches.fork(), names.out_proj, dy, saved.normed)
+        branches.drop(saved.normed)
+        dy_read = branches.mark()
         dconvolved = self._ssd_backward(stream, names, dout, dprojected, saved, batch, branches)
         linear.drop(dout, saved.dt, saved.decay, saved.scores, saved.states)
         self._conv_backward(stream, names, dconvolved, dprojected, saved, batch, branches)

@@ -88,15 +88,16 @@ def test_counting_leaves_the_device_as_it_was(device: Device) -> None:
 
 
 def test_a_gpus_routes_fuse_what_the_host_does_apart() -> None:
-    """Bias, GELU and the bias's gradient ride on products; tiny's are a kernel of ours."""
+    """Bias and GELU ride on products; tiny's are a kernel of ours, with the bias's gradient too."""
     costs = table.expected()
     for preset in ("tiny", "small", "gpt2"):
         host, gpu = (costs[f"charlm {preset} bf16 {backend}"] for backend in ("kernel", "cublas"))
-        apart = {"bias_add", "bias_gelu_forward", "column_sum_partial"}
+        apart = {"bias_add", "bias_gelu_forward"}
+        if preset == "tiny":
+            apart |= {"bias_pair_partial", "bias_sums_final"}
         assert apart < host["kernels"].keys()
         assert not apart & gpu["kernels"].keys()
-        # tiny's weight gradients, on a side branch, are launches of their own beside dx's.
-        assert gpu["nodes"] < (0.85 if preset == "tiny" else 0.75) * host["nodes"]
+        assert gpu["nodes"] < host["nodes"]
     assert costs["charlm tiny bf16 cublas"]["kernels"]["linear_mma_backward"] > 0
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from lowgraph.memory import Slice, fill_zero
-from lowgraph.models.branches import Branches
+from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2 import Mamba2
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
@@ -99,21 +99,18 @@ def _no_bias(
     return layers.project(stream, name, x, wide=wide)
 
 
-def _last_turn_only(
-    layers: PerceptionLayers, stream: int, dh: Slice, looped: Looped, branches: Branches
-) -> None:
-    """`loop_backward` whose shared weights hear of the last turn alone."""
-    rows, width = dh.shape
-    PerceptionLayers.loop_backward(layers, stream, dh, looped, branches)
-    last = looped.gates.part((layers._loops - 1) * rows * 2 * width, (rows, 2 * width))
+def _last_turn_only(layers: PerceptionLayers, stream: int, looped: Looped, gates: Flow) -> None:
+    """`loop_weights` that hear of the last turn alone."""
+    width = looped.states.exact.shape[1]
+    rows = gates.exact.shape[0] // layers._loops
+    last = gates.exact.part((layers._loops - 1) * rows * 2 * width, (rows, 2 * width))
     state = looped.states.exact.part((layers._loops - 1) * rows * width, (rows, width))
-    tensors, sizes = (layers._dweight, last, state), (2 * width, width, rows)
-    layers._blas.gemm(branches.fork(), *tensors, *sizes, trans_a=True)
+    layers._blas.gemm(stream, layers._dweight, last, state, 2 * width, width, rows, trans_a=True)
 
 
 @pytest.mark.parametrize(
     ("method", "crippled"),
-    [("loop", _no_block), ("linear", _no_bias), ("loop_backward", _last_turn_only)],
+    [("loop", _no_block), ("linear", _no_bias), ("loop_weights", _last_turn_only)],
 )
 def test_a_crippled_model_exceeds_the_limit(
     make: Make, monkeypatch: pytest.MonkeyPatch, method: str, crippled: Callable[..., Any]

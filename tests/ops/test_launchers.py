@@ -44,7 +44,7 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     norm, bias, gelu, residual = (
         make(lib) for make in (ops.LayerNorm, ops.Bias, ops.BiasGelu, ops.Residual)
     )
-    relu, biases = ops.BiasRelu(lib), ops.BiasSums(lib)
+    relu = ops.BiasRelu(lib)
     attention, embedding = ops.CausalAttention(lib, C // HEADS), ops.Embedding(lib, V)
     entropy = ops.CrossEntropy(lib)
     x, y, row, weight = f(ROWS, C), f(ROWS, C), f(ROWS), f(C)
@@ -84,11 +84,6 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         "norm parameters": (lambda: norm.parameters(s, partial, partial, places, ROWS, 2 * C), 1),
         "bias forward": (lambda: bias.forward(s, y, weight, ROWS, C), 1),
         "bias backward": (lambda: bias.backward(s, weight, partial, x, ROWS, C), 2),
-        "biassums pair": (lambda: biases.pair(s, partial, x, C, x, C, ROWS, 2 * C), 1),
-        "biassums finish": (
-            lambda: biases.finish(s, partial, partial, places, ROWS, 2 * C),
-            1,
-        ),
         "gelu forward": (lambda: gelu.forward(s, y, x, weight, ROWS, C), 1),
         "gelu backward": (lambda: gelu.backward(s, y, x, x, ROWS, C), 1),
         "relu forward": (lambda: relu.forward(s, y, weight, ROWS, C), 1),
@@ -249,6 +244,16 @@ def perception_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     }
 
 
+def bias_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return the launchers of the sums of several layers' biases, alike."""
+    layer, s = ops.BiasSums(rig.library), rig.stream
+    dy, partial, places = f(ROWS, C), f(1, 2 * C), f.ints(2 * C)
+    return {
+        "biassums pair": (lambda: layer.pair(s, partial, dy, C, dy, C, ROWS, 2 * C), 1),
+        "biassums finish": (lambda: layer.finish(s, partial, partial, places, ROWS, 2 * C), 1),
+    }
+
+
 def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     """Return the launchers of tensor-core kernels, alike."""
     lib, s, length = rig.library, rig.stream, 257  # past what one backward kernel takes
@@ -314,7 +319,9 @@ def seen() -> Iterator[list[str]]:
     gate.observer = None
 
 
-MAKERS = model_calls, run_calls, mamba_calls, perception_calls, tensor_core_calls
+MAKERS = (
+    model_calls, bias_calls, run_calls, mamba_calls, perception_calls, tensor_core_calls
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("make", MAKERS)
