@@ -88,14 +88,14 @@ class CharLM(Model):
         branches: int | None = None,
         loss_rows: int | None = None,
     ) -> None:
-        if loss_rows is not None and loss_rows < 1:
-            raise ConfigError(f"loss_rows={loss_rows}: must be at least 1, or None")
-        self._loss_rows = loss_rows
         cast = ops.Cast(library) if precision is Precision.BF16 else None
         specs, decayed = parameter_specs(config), decayed_count(config)
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
+        if loss_rows is not None and loss_rows < 1:
+            raise ConfigError(f"loss_rows={loss_rows}: must be at least 1, or None")
+        self._loss_rows = loss_rows
         self.branches = branch_count(branches, config.width, precision)
         self._blas = blas
         blas.sides.make(self.branches)
