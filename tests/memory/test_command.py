@@ -81,7 +81,7 @@ def test_the_page_shows_what_is_printed(
     printed = set(map(form, capsys.readouterr().out.splitlines()))
     page = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
     shown = "".join(re.findall(r"^```text\n(.*?)^```", page, re.M | re.S)).splitlines()
-    assert len(shown) == 13
+    assert len(shown) == 12
     assert [line for line in shown if form(line) not in printed] == []
 
 
