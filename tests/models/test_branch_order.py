@@ -73,14 +73,27 @@ def test_what_was_read_before_a_mark_is_given_back_behind_it() -> None:
     branches.fork()
     branches.drop("early")
     branches.fork()
-    mark = branches.mark()
     branches.drop("marked")
+    mark = branches.mark()
+    branches.drop("sent to the same branch behind the mark")
     branches.fork()
     branches.drop("late")
     branches.wait_for(mark)
     assert dropped == ["early", "marked"]
     branches.join()
-    assert dropped == ["early", "marked", "late"]
+    assert dropped[2:] == ["sent to the same branch behind the mark", "late"]
+
+
+def test_what_a_spare_stream_reads_is_behind_no_mark() -> None:
+    branches, _, dropped = _branches(1)
+    branches.fork()
+    branches.drop("marked")
+    branches.fork_spare()
+    branches.drop("spare")
+    branches.wait_for(branches.mark())
+    assert dropped == ["marked"]
+    branches.join()
+    assert dropped == ["marked", "spare"]
 
 
 def test_a_side_stream_without_work_is_not_joined() -> None:

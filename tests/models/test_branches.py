@@ -123,7 +123,7 @@ def test_what_nothing_waits_for_is_beside_the_chain(
 ) -> None:
     bench, seen = _bench(rig, case, 1), defaultdict[int, set[str]](set)
 
-    def watch(kernel: Kernel, values: object, config: LaunchConfig) -> None:
+    def watch(kernel: Kernel, values: object, config: LaunchConfig, args: object) -> None:
         seen[int(config.raw.hStream)].add(kernel.name)
 
     monkeypatch.setattr(launch, "observer", watch)

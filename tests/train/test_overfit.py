@@ -7,6 +7,8 @@ about its label is next to nothing, so that a loss near zero takes the steps bef
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -59,9 +61,12 @@ def _no_block(layers: PerceptionLayers, stream: int, x: Slice, branch: Slice) ->
     return LOOP(layers, stream, x, branch)
 
 
-def _still_loop(layers: PerceptionLayers, stream: int, dh: Slice, looped: Looped) -> None:
-    LOOP_BACKWARD(layers, stream, dh, looped)
+def _still_loop(
+    layers: PerceptionLayers, stream: int, dh: Slice, looped: Looped, *more: Any
+) -> Any:
+    found = LOOP_BACKWARD(layers, stream, dh, looped, *more)
     fill_zero(dh, stream)
+    return found
 
 
 LOOP, LOOP_BACKWARD = PerceptionLayers.loop, PerceptionLayers.loop_backward
