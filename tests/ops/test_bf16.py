@@ -107,6 +107,34 @@ def test_norm_backward(rig: Rig, rows: int, channels: int, seed: int, added: boo
     np.testing.assert_array_equal(copy.get(), bfloat16_bits(dx.get()))
 
 
+@pytest.mark.parametrize("channels", [64, 768])
+@pytest.mark.parametrize("offset", [1, 2])
+def test_a_norms_operands_may_start_at_any_element(rig: Rig, offset: int, channels: int) -> None:
+    """Rows whose float32 tensors could be read by quads, beside bfloat16 ones that could not."""
+    rows = 9
+    dy, exact_dy = rounded(rows, channels, seed=7)
+    x, weight, bias = normal(0, rows, channels), normal(1, channels), normal(2, channels)
+    mean, rstd = output(rig, rows), output(rig, rows)
+    y, copy = (narrow(rig, rows * channels + offset) for _ in range(2))
+    shifted = in_place(rig, np.concatenate([dy.ravel()[:offset], dy.ravel()]))
+    given, dx = [rig.put(a) for a in (x, weight)], output(rig, rows, channels)
+    partial = output(rig, LayerNorm.chunks(rows).chunks, 2 * channels)
+    sizes, norm = (rows, channels), LayerNorm(rig.library, precision=BF16)
+
+    norm.forward(rig.stream, y.address + 2 * offset, mean, rstd, *given, rig.put(bias), *sizes)
+    norm.backward(
+        rig.stream, dx, partial, shifted.address + 2 * offset, *given, mean, rstd, *sizes,
+        narrow=copy.address + 2 * offset,
+    )  # fmt: skip
+
+    want = twins.layernorm_forward(*wide(x, weight, bias), 1e-5)[0]
+    assert_once(y.get()[offset:].reshape(sizes), want, "y")
+    assert_close(
+        dx.get(), twins.layernorm_backward(exact_dy, *wide(x, weight), 1e-5)[0], FLOAT, "dx"
+    )
+    np.testing.assert_array_equal(copy.get()[offset:].reshape(sizes), bfloat16_bits(dx.get()))
+
+
 def test_norm_backward_without_a_copy(rig: Rig) -> None:
     rows, channels = 19, 36
     dy, x, row = rounded(rows, channels, seed=1)[0], normal(2, rows, channels), normal(3, channels)
