@@ -36,7 +36,7 @@ class Form(str, Enum):
 # By form: the tensors of a call in their order. A star: float32 whatever the precision.
 _ROLES = {
     Form.BIAS: "y x weight bias",
-    Form.RELU: "y x weight bias",
+    Form.RELU: "y x weight bias*",
     Form.GELU: "active hidden x weight bias",
     Form.RESIDUAL: "out* x weight bias* residual*",
     Form.BACKWARD: "dx dweight* dbias* dy x weight",

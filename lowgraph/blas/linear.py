@@ -48,7 +48,7 @@ class LinearCalls:
         bias: Slice,
         precision: Precision = Precision.FP32,
     ) -> None:
-        """y = max(x weight^T + bias, 0); a NaN stays one. Backward needs y."""
+        """y = max(x weight^T + bias, 0); a NaN stays one. Backward needs y. bias: float32."""
         self._linear(Form.RELU, stream, precision, (x, weight), y, x, weight, bias)
 
     def linear_gelu(

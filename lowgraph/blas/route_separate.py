@@ -60,7 +60,7 @@ def _bias(maker: Maker) -> Step:
 
 def _relu(maker: Maker) -> Step:
     layer, product = maker.layer, maker.product(maker.layer.of_y)
-    relu = ops.BiasRelu(maker.library, layer.precision, layer.precision)
+    relu = ops.BiasRelu(maker.library, layer.precision)
 
     def run(stream: int, workspace: Slice, tensors: tuple[Any, ...]) -> None:
         y, x, weight, bias = tensors

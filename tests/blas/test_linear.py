@@ -124,7 +124,7 @@ def test_beside_a_side_stream_dx_waits_for_no_other_gradient(
     case, main = LayerCase(bench, Layer(form, 257, 64, 24, BF16)), bench.rig.stream
     seen: list[tuple[str, int]] = []
 
-    def watch(kernel: Kernel, values: object, config: LaunchConfig) -> None:
+    def watch(kernel: Kernel, values: object, config: LaunchConfig, args: object) -> None:
         seen.append((kernel.name, int(config.raw.hStream)))
 
     with blas_with(bench, Route.OWN) as blas:
