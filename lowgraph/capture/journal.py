@@ -312,7 +312,7 @@ def _reaches(
     kernel: Kernel, given: tuple[Any, ...]
 ) -> tuple[tuple[str, tuple[tuple[int, int], ...]], ...]:
     """Offset and bytes of what the pointers were given: slices, or parts of one."""
-    found = []
+    found: list[tuple[str, tuple[tuple[int, int], ...]]] = []
     for param, one in zip(kernel.signature.params, given, strict=True):
         if param.pointer and isinstance(one, Slice):
             found.append((param.name, ((0, one.nbytes),)))

@@ -84,8 +84,8 @@ class Argument:
     kernel's signature is not known. code: see CODES. pointer: whether it is a device address; None
     where that is not known. const: of a pointer, whether the node only reads there; None as before.
     data: its bytes. memory, offset: place in Form.memory, and bytes from its begin; None elsewhere.
-    reach: offset from there and bytes of what the launch was given, a slice or parts of one; None if
-    it was given an address alone.
+    reach: offset from there and bytes of what the launch was given, a slice or parts of one; None
+    if it was given an address alone.
     """
 
     name: str

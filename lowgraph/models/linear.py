@@ -129,8 +129,8 @@ class Linear:
 
     def linear_relu(self, stream: int, name: str, x: Slice) -> Slice:
         """y = max(x weight^T + bias, 0), which backward needs."""
-        # The bias is the parameter itself, also where weights are a shadow: a step without a read of
-        # the parameters could not be told that somebody moved them.
+        # The bias is the parameter itself, also where weights are a shadow: a step that reads none
+        # could not be told that somebody moved them.
         weight, bias = self._weights[f"{name}.weight"], self._parameters[f"{name}.bias"]
         y = self._take_operand(f"{name}.y", x.shape[0], weight.shape[0])
         self._blas.linear_relu(stream, y, x, weight, bias, self._precision)
