@@ -52,20 +52,7 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     partial, packed, lse, places = f(64, 2, C), f(ROWS, 3 * C), f(B, HEADS, T), f.ints(2 * C)
     lists = f.ints(2, ROWS), f.ints(V + 1), f(ROWS // 8 + 1, 2, C)
     logits, tables = f(ROWS, V), (f(V, C), f(T, C))
-    many, broad, one = f(1, 4096), f(1, 260), f.ints(1)
-    wide: dict[str, tuple[Call, int]] = {
-        "entropy both, wide": (
-            lambda: entropy.forward_backward(s, row, many, one, 1, 4096, 0.1),
-            1,
-        ),
-        "norm forward, wide": (
-            lambda: norm.forward(s, many, row, row, broad, broad, broad, 1, 260),
-            1,
-        ),
-    }
-    for call, _ in wide.values():
-        call()  # the first one loads its kernels
-    return wide | {
+    return wide_calls(rig, f, norm, entropy) | {
         "norm forward": (lambda: norm.forward(s, y, row, row, x, weight, weight, ROWS, C), 1),
         "norm forward, residual": (
             lambda: norm.residual_forward(s, y, y, row, row, x, x, *[weight] * 3, ROWS, C),
@@ -111,6 +98,27 @@ def model_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "entropy mean": (lambda: entropy.mean(s, row, row, ROWS), 1),
     }
+
+
+def wide_calls(
+    rig: Rig, f: Buffers, norm: ops.LayerNorm, entropy: ops.CrossEntropy
+) -> dict[str, tuple[Call, int]]:
+    """Those of wide rows, whose kernels the first call loads."""
+    s, row = rig.stream, f(ROWS)
+    many, broad, one = f(1, 4096), f(1, 260), f.ints(1)
+    wide: dict[str, tuple[Call, int]] = {
+        "entropy both, wide": (
+            lambda: entropy.forward_backward(s, row, many, one, 1, 4096, 0.1),
+            1,
+        ),
+        "norm forward, wide": (
+            lambda: norm.forward(s, many, row, row, broad, broad, broad, 1, 260),
+            1,
+        ),
+    }
+    for call, _ in wide.values():
+        call()  # the first one loads its kernels
+    return wide
 
 
 def run_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
