@@ -60,7 +60,7 @@ MMA = (
     ),
     Bug(
         name="linear_mma_first_tile_of_nobody",
-        file="gemm_mma.cu", kernel="linear_mma_backward_gelu", kind="uninitialised-read",
+        file="gemm_mma.cu", kernel="linear_mma_reduce", kind="uninitialised-read",
         scenario="linear_mma_backward_gelu",
         old=_WITH_HIDDEN + "if (block >= input_blocks) {",
         new=_WITH_HIDDEN + "if (block > input_blocks) {",

@@ -16,7 +16,8 @@ FORWARD = (
     ),
     Bug(
         name="ssd_weights_warp_barrier",
-        file="ssd.cu", kernel="ssd_chunk_states", kind="shared-race", scenario="ssd",
+        file="ssd.cu", kernel="ssd_chunk_states", kind="shared-race",
+        scenario="ssd_two_warps",
         old="        weights[s] = expf(last - decay[at]) * dt[at];\n    }\n    __syncthreads();\n",
         new="        weights[s] = expf(last - decay[at]) * dt[at];\n    }\n    __syncwarp();\n",
         at=("weights[s] = expf(last - decay[at]) * dt[at];",), through=("sum_outer",),

@@ -36,7 +36,8 @@ ELEMENTS = (
         name="relu_forward_whole_quads",
         file="relu.cu", kernel="bias_relu_forward", kind="global-race", scenario="relu_forward",
         old="store_quad(to, x, valid);", new="store_quad(to, x, 4);",
-        through=("store_quad",),
+        at=("store_quad(to, x, 4);", "float4 x = add_quad(load_quad(to, valid)"),
+        through=("store_quad", "load_quad"),
         other_kinds=(("out-of-bounds", "the last row's quad ends behind the matrix"),),
         why="Rows have 37 columns, and the last quad's thread writes three of the next row, which"
             " another thread turns into its own results.",
@@ -80,6 +81,9 @@ ROWS = (
         scenario="layernorm_residual",
         old="float pivot = me.columns ? residual[at] + (branch[at] + branch_bias[0]) : 0.0f;",
         new="float pivot = residual[at] + (branch[at] + branch_bias[0]);",
+        at=("float pivot = residual[at] + (branch[at] + branch_bias[0]);",
+            # A macro's lines are where it is used.
+            "    FOR_HELD(C, whole, NORM)\n#undef NORM\n}\n\n// Overwrites x[row] = token_table"),
         why="The lanes of 15 rows behind the last read those rows' first elements.",
     ),
     Bug(
@@ -91,14 +95,13 @@ ROWS = (
         why="A token of -1, for padding, takes the row in front of the table.",
     ),
     Bug(
-        name="cross_entropy_wide_half_a_warp",
-        file="cross_entropy_wide.cu", kernel="cross_entropy_wide_forward", kind="shuffle-mask",
+        name="cross_entropy_wide_one_element_more",
+        file="cross_entropy_wide.cu", kernel="cross_entropy_wide_forward", kind="out-of-bounds",
         scenario="cross_entropy_wide_forward",
-        old="    return lanes_softmax<WARPS>(warps[threadIdx.x % WARPS]);\n",
-        new="    if (threadIdx.x >= WARPS) return own;\n"
-            "    return lanes_softmax<WARPS>(warps[threadIdx.x]);\n",
-        at=("    return lanes_softmax<WARPS>(warps[threadIdx.x]);\n",), through=("lanes_softmax",),
-        why="Thread 0 alone wants the result, so 16 lanes merge: in shuffles whose mask names 32.",
+        old="row.edge = place < V ? place : -1;", new="row.edge = place <= V ? place : -1;",
+        at=("float edge[1] = {",),
+        why="Behind each row's last element another one is taken along, and behind the last row"
+            " there is none.",
     ),
     Bug(
         name="cross_entropy_wide_less_room",
