@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tests.check.bugs import (  # noqa: F401  each enters its scenarios
+    scenarios_backward,
     scenarios_batches,
     scenarios_elements,
+    scenarios_fused,
     scenarios_layers,
     scenarios_mamba,
     scenarios_mma,

@@ -29,6 +29,7 @@ ROWS, COLUMNS, EPSILON = 33, 37, 1e-5  # three blocks of 16 rows, the last with 
 CONV = 2, 21, 37  # three tiles of 8 time steps, the last with five
 COUNT = 1157
 SIZES = SsdSizes(2, 77, 2, 9, 7)  # three chunks, the last with 13 steps
+TWO_WARPS = SsdSizes(1, 77, 1, 12, 45)  # 36 quads of quads of a state: four for a second warp
 SHORT = SsdSizes(2, 45, 2, 9, 40)  # one block a head
 LOOP = 33, 40, 3  # rows, channels, turns: three blocks, the last with a row
 GRADIENTS = ("dx", "draw", "ddt_bias", "da_log", "db", "dc", "dd")  # in the order of SsdInputs
@@ -99,6 +100,12 @@ def _ssd_arrays(sizes: SsdSizes) -> list[Array]:
 def ssd(bench: Bench, fault: str) -> list[Check]:
     """Forward and backward."""
     return _ssd_checks(bench, SIZES)
+
+
+@scenario
+def ssd_two_warps(bench: Bench, fault: str) -> list[Check]:
+    """The same of a state that both warps of a block have a part of."""
+    return _ssd_checks(bench, TWO_WARPS)
 
 
 @scenario
