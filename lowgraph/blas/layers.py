@@ -24,12 +24,11 @@ class LayerPlan(NamedTuple):
     """What a call runs; `made` frees what it holds.
 
     steps: on one stream, in order. apart: backward, on two streams: dx, and what else there is,
-    unless it is one launch. joint: instead, where both are one launch and a sum.
+    unless it is one launch.
     """
 
     steps: tuple[Step, ...]
     apart: tuple[Step, ...]
-    joint: route_own.Joint | None
     text: str
     made: ExitStack
 
@@ -59,14 +58,12 @@ class Layers:
             maker = Maker(self._backend, self._library, layer, workspace_bytes, made)
             steps: tuple[Step, ...]
             apart: tuple[Step, ...]
-            joint = None
             text = first.value
             if not layer.form.is_backward:
                 make = route_own.whole if first is Route.OWN else _FIRST[first]
                 steps = apart = (make(maker),)
             elif first is weight is Route.OWN:
                 steps, apart = (route_own.whole(maker),), route_own.apart(maker)
-                joint = route_own.joint(maker)
             elif Route.OWN in (first, weight):
                 raise ConfigError("routes: OWN computes both gradients at once, or none")
             elif layer.input_gradient or layer.form is Form.BACKWARD_RELU:
@@ -75,7 +72,7 @@ class Layers:
             else:
                 steps = apart = (_WEIGHT[weight](maker),)
                 text = f"dweight {weight.value}"
-            return LayerPlan(steps, apart, joint, "; ".join([text, *maker.texts]), made.pop_all())
+            return LayerPlan(steps, apart, "; ".join([text, *maker.texts]), made.pop_all())
 
     def run(
         self,

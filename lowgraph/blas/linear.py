@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from lowgraph.blas.layer import Form, Layer
@@ -100,20 +99,15 @@ class LinearCalls:
         precision: Precision = Precision.FP32,
         *,
         side: int | None = None,
-        keep: Callable[[Slice], None] | None = None,
     ) -> None:
         """dx = dy weight, dweight = dy^T x, and dbias, the sums of dy's columns.
 
         dx, dbias: None if nobody wants them. side: a stream for dweight and dbias, where another
         launch can compute them than dx; what they read comes before its next work, and the caller
-        joins it. The bits are the same. None, or `stream` itself: no other. keep: lets route OWN
-        compute dx and the parts of dweight in one launch on `stream`, and sum them on the side; it
-        is handed the slice with the parts, to give it back behind the join. Without it dx is a
-        launch of its own.
+        joins it. The bits are the same. None, or `stream` itself: no other.
         """
         tensors = dx, dweight, dbias, dy, x, weight
-        sizes = x, weight
-        self._linear(Form.BACKWARD, stream, precision, sizes, *tensors, side=side, keep=keep)
+        self._linear(Form.BACKWARD, stream, precision, (x, weight), *tensors, side=side)
 
     def linear_relu_backward(
         self,
@@ -148,7 +142,6 @@ class LinearCalls:
         precision: Precision = Precision.FP32,
         *,
         side: int | None = None,
-        keep: Callable[[Slice], None] | None = None,
     ) -> None:
         """As `linear_backward` of the layer after a GELU: its input is active = gelu(hidden).
 
@@ -157,7 +150,7 @@ class LinearCalls:
         """
         tensors = dhidden, dweight, dbias, dy, active, weight, hidden
         sizes = active, weight
-        self._linear(Form.BACKWARD_GELU, stream, precision, sizes, *tensors, side=side, keep=keep)
+        self._linear(Form.BACKWARD_GELU, stream, precision, sizes, *tensors, side=side)
 
     def _linear(
         self,
@@ -167,7 +160,6 @@ class LinearCalls:
         sizes: tuple[Slice, Slice],
         *tensors: Slice | None,
         side: int | None = None,
-        keep: Callable[[Slice], None] | None = None,
     ) -> None:
         x, weight = sizes
         if len(x.shape) != 2 or len(weight.shape) != 2:
@@ -179,15 +171,10 @@ class LinearCalls:
         wanted = tensors[2] is not None, tensors[0] is not None
         layer = Layer(form, *x.shape, weight.shape[0], precision, *wanted)
         check_tensors(layer, tensors)
-        self._call(layer, stream, tensors, side, keep)
+        self._call(layer, stream, tensors, side)
 
     def _call(
-        self,
-        key: Any,
-        stream: int,
-        tensors: tuple[Any, ...],
-        side: int | None = None,
-        keep: Callable[[Slice], None] | None = None,
+        self, key: Any, stream: int, tensors: tuple[Any, ...], side: int | None = None
     ) -> None:
         """Run what a key names; Blas has it."""
         raise NotImplementedError

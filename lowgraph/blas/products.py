@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
 from lowgraph import driver
@@ -23,9 +22,6 @@ from lowgraph.memory import PersistentPool, Slice, fill_zero, open_window, reada
 from lowgraph.precision import BFLOAT16, Precision
 
 __all__ = ["Blas"]
-
-Keep = Callable[[Slice], None]
-"""Takes what a side stream reads, to give it back when that is done."""
 
 _DESCRIBED = {
     Precision.FP32: "float32, no TF32",
@@ -189,7 +185,6 @@ class Blas(LinearCalls):
         stream: int,
         tensors: tuple[Any, ...],
         side: int | None = None,
-        keep: Keep | None = None,
     ) -> None:
         recorder = open_window.recorder()
         if recorder is not None:
@@ -197,34 +192,21 @@ class Blas(LinearCalls):
         plan = self._plans.get(key)
         streams = (stream,) if side in (None, stream) else (stream, side)
         if plan is not None and None not in map(self.workspaces.get, streams):
-            self._run(key, plan, streams, tensors, keep)
+            self._run(key, plan, streams, tensors)
         else:
-            self._first(key.plain().check(), streams, tensors, keep)
+            self._first(key.plain().check(), streams, tensors)
 
     def _run(
-        self,
-        key: Product | Layer,
-        plan: Any,
-        streams: tuple[int, ...],
-        tensors: tuple[Any, ...],
-        keep: Keep | None,
+        self, key: Product | Layer, plan: Any, streams: tuple[int, ...], tensors: tuple[Any, ...]
     ) -> None:
         main, *side = ((stream, self.workspaces.make(stream)) for stream in streams)
-        if side and keep is not None and plan.joint is not None:
-            room = self._pool.take("partial gradients", plan.joint.room)
-            plan.joint.run(main[0], room, tensors, partial(self.sides.follow, *streams))
-            keep(room)
-        elif side:
+        if side:
             self._layers.run(plan, *main, *tensors, side=side[0])
         else:
             self._runner(key).run(plan, *main, *tensors)
 
     def _first(
-        self,
-        key: Product | Layer,
-        streams: tuple[int, ...],
-        tensors: tuple[Any, ...],
-        keep: Keep | None,
+        self, key: Product | Layer, streams: tuple[int, ...], tensors: tuple[Any, ...]
     ) -> None:
         """The first call of its shape, or on its streams."""
         self._refuse_closed()
@@ -235,11 +217,11 @@ class Blas(LinearCalls):
         rooms = [self.workspaces.make(stream) for stream in streams]
         runner, plan = self._runner(key), self._plans.get(key)
         if plan is not None:
-            self._run(key, plan, streams, tensors, keep)
+            self._run(key, plan, streams, tensors)
             return
         plan = runner.plan(key, rooms[0].nbytes)
         try:
-            self._run(key, plan, streams, tensors, keep)
+            self._run(key, plan, streams, tensors)
         except BaseException:
             runner.drop(plan)
             raise

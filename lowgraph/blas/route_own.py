@@ -6,7 +6,7 @@ In bfloat16 kernels_cu/gemm_mma.cu, in TF32 kernels_cu/linear_tf32.cu.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from lowgraph import ops
 from lowgraph.blas.layer import Form
@@ -15,7 +15,7 @@ from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice
 from lowgraph.precision import Precision
 
-__all__ = ["Joint", "apart", "joint", "whole"]
+__all__ = ["apart", "whole"]
 
 _FORMS = {
     Precision.BF16: (Form.BIAS, Form.GELU, Form.RESIDUAL, Form.BACKWARD, Form.BACKWARD_GELU),
@@ -77,35 +77,6 @@ def apart(maker: Maker) -> tuple[Step, ...]:
     return first, weight
 
 
-class Joint(NamedTuple):
-    """A backward call in one launch, and behind it on another stream one that sums its parts.
-
-    room: shape of the float32 workspace, in use until that is done. run: stream, workspace, the
-    call's tensors, and what forks the other stream.
-    """
-
-    room: tuple[int, int]
-    run: Callable[[int, Slice, tuple[Any, ...], Callable[[], int]], None]
-
-
-def joint(maker: Maker) -> Joint | None:
-    """See `Joint`; of the bits of `whole`. None in TF32, which sums no parts."""
-    if maker.layer.precision is Precision.TF32:
-        return None
-    fused = _fused(maker)
-    call = fused.backward_gelu if _has_gelu(maker) else fused.backward
-
-    def run(stream: int, room: Slice, tensors: tuple[Any, ...], fork: Callable[[], int]) -> None:
-        dx, dweight, dbias, *read = tensors
-        call(stream, dx, dweight, dbias, room, *read, side=fork)
-
-    return Joint(fused.workspace_shape(), run)
-
-
-def _has_gelu(maker: Maker) -> bool:
-    return maker.layer.form is Form.BACKWARD_GELU
-
-
 def _fused(maker: Maker) -> ops.FusedLinear:
     return ops.FusedLinear(maker.library, *maker.layer[1:4])
 
@@ -113,7 +84,8 @@ def _fused(maker: Maker) -> ops.FusedLinear:
 def _backward(maker: Maker) -> Callable[..., None]:
     fused = _fused(maker)
     maker.need(fused.workspace_shape())
-    return fused.backward_gelu if _has_gelu(maker) else fused.backward
+    gelu = maker.layer.form is Form.BACKWARD_GELU
+    return fused.backward_gelu if gelu else fused.backward
 
 
 def _plain(call: Callable[..., None]) -> Step:

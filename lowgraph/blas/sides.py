@@ -41,11 +41,6 @@ class SideStreams:
         driver.stream.wait_event(side.stream, side.begun)
         return side.stream
 
-    def follow(self, stream: int, side: int) -> int:
-        """As `fork`, of the side stream with this handle."""
-        index = next(index for index, one in enumerate(self._sides) if one.stream == side)
-        return self.fork(stream, index)
-
     def mark(self, index: int) -> None:
         """Note what the side stream has so far, for `wait_for_mark`. After its fork."""
         side = self._sides[index]

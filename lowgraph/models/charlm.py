@@ -206,9 +206,8 @@ class CharLM(Model):
         """The gradient of the last norm's output, and what side work reads for it."""
         logits, x = trace.logits, trace.norm.y
         if logits is not None:
-            read, keep = (logits, x), branches.drop
-            dx = self._layers.linear_backward(stream, "hd", *read, branches.fork(), keep=keep)
-            return dx, read
+            dx = self._layers.linear_backward(stream, "hd", logits, x, branches.fork())
+            return dx, (logits, x)
         if trace.dnormed is None:
             raise ConfigError("backward comes after loss_and_gradient: call that with the trace")
         return trace.dnormed, (x,)
@@ -240,13 +239,13 @@ class CharLM(Model):
         with stage("mlp"):
             read = dx.operand, saved.active, saved.hidden
             dhidden = layers.linear_gelu_backward(
-                stream, f"{name}.f2", *read, branches.fork(), biased=biased, keep=branches.drop
+                stream, f"{name}.f2", *read, branches.fork(), biased=biased
             )
             layers.drop(saved.hidden)
             side, mark = self._sum_biases(f"{name}.f2", sums, dx, dhidden, branches)
             branches.drop(saved.active)
             dnormed = layers.linear_backward(
-                stream, f"{name}.f1", dhidden, norm2.y, side, biased=biased, keep=branches.drop
+                stream, f"{name}.f1", dhidden, norm2.y, side, biased=biased
             )
             branches.drop(dhidden, norm2.y)
             return self._join(stream, f"{name}.l2", sums, dnormed, norm2, dx, branches, mark)
@@ -259,20 +258,14 @@ class CharLM(Model):
         with stage("attention"):
             mixed = saved.attended.y
             dmixed = layers.linear_backward(
-                stream,
-                f"{name}.o",
-                dx.operand,
-                mixed,
-                branches.fork(),
-                biased=biased,
-                keep=branches.drop,
+                stream, f"{name}.o", dx.operand, mixed, branches.fork(), biased=biased
             )
             dqkv = layers.attend_backward(stream, name, dmixed, saved.attended)
             layers.drop(dmixed, *saved.attended[1:])
             branches.drop(mixed)
             side, mark = self._sum_biases(f"{name}.o", sums, dx, dqkv, branches)
             dnormed = layers.linear_backward(
-                stream, f"{name}.qkv", dqkv, norm1.y, side, biased=biased, keep=branches.drop
+                stream, f"{name}.qkv", dqkv, norm1.y, side, biased=biased
             )
             branches.drop(dqkv, norm1.y)
             return self._join(stream, f"{name}.l1", sums, dnormed, norm1, dx, branches, mark)

@@ -14,7 +14,7 @@ adds up for all norms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -182,11 +182,10 @@ class Layers(TokenLayers):
         side: int | None = None,
         *,
         biased: bool = True,
-        keep: Callable[[Slice], None] | None = None,
     ) -> Slice:
         """Gradient of hidden, a new slice, where the layer's input is active = gelu(hidden).
 
-        side, biased, keep: as of `linear_backward`.
+        side, biased: as of `linear_backward`.
         """
         dhidden = self._take_operand(f"{name}.dhidden", *hidden.shape)
         weight, (dweight, dbias) = (
@@ -194,7 +193,7 @@ class Layers(TokenLayers):
             self._both(self._gradients, name),
         )
         tensors = dhidden, dweight, dbias if biased else None, dy, active, weight, hidden
-        self._blas.linear_gelu_backward(stream, *tensors, self._precision, side=side, keep=keep)
+        self._blas.linear_gelu_backward(stream, *tensors, self._precision, side=side)
         return dhidden
 
     # ---- attention ----

@@ -195,18 +195,17 @@ class Linear:
         side: int | None = None,
         *,
         biased: bool = True,
-        keep: Callable[[Slice], None] | None = None,
     ) -> Slice:
         """The gradient of x, a new slice; those of the weight, and of the bias if there is one.
 
-        side: a stream for those of the parameters, whose last work is behind what made dy. keep: as
-        Blas has it. biased: False for a bias whose gradient is made elsewhere.
+        side: a stream for those of the parameters, whose last work is behind what made dy. biased:
+        False for a bias whose gradient is made elsewhere.
         """
         dx = self._take_operand(f"{name}.dx", *x.shape)
         weight, dweight = self._weights[f"{name}.weight"], self._gradients[f"{name}.weight"]
         dbias = self._gradients.get(f"{name}.bias") if biased else None
         tensors = dx, dweight, dbias, dy, x, weight
-        self._blas.linear_backward(stream, *tensors, self._precision, side=side, keep=keep)
+        self._blas.linear_backward(stream, *tensors, self._precision, side=side)
         return dx
 
     def weight_gradient(self, stream: int, name: str, dy: Slice, x: Slice) -> None:

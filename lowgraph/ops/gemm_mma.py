@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Kernel, Library
-from lowgraph.ops.shapes import Fork, Pointer, Stream, behind, ceil_div, check_sizes
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
 
 __all__ = ["FusedLinear"]
 
@@ -151,17 +151,17 @@ class FusedLinear:
         weight: Pointer,
         *,
         accumulate: bool = False,
-        side: Fork | None = None,
     ) -> None:
         """Overwrite dx, and overwrite dweight and dbias or, if `accumulate`, add to them.
 
         dx, dweight, dbias: None if nobody wants them, and dbias None with dweight: the bits of
         each are the same alone. workspace: of `workspace_shape`. Two launches, or one when the rows
-        are one part and nothing is added to, or for dx alone. side: for the second, which adds up
-        the parts of dweight and dbias in the workspace.
+        are one part and nothing is added to, or for dx alone.
         """
-        tensors, sums = (dy, x, weight), (dweight, dbias, workspace)
-        self._launch_backward(self._backward, stream, dx, sums, tensors, accumulate, side)
+        tensors = (dy, x, weight)
+        self._launch_backward(
+            self._backward, stream, dx, (dweight, dbias, workspace), tensors, accumulate
+        )
 
     def backward_gelu(
         self,
@@ -176,14 +176,15 @@ class FusedLinear:
         hidden: Pointer,
         *,
         accumulate: bool = False,
-        side: Fork | None = None,
     ) -> None:
         """As `backward` of a layer whose input is active = gelu(hidden) [rows,inputs].
 
         Overwrites dhidden = dx gelu'(hidden) in place of dx.
         """
-        tensors, sums = (dy, active, weight, hidden), (dweight, dbias, workspace)
-        self._launch_backward(self._backward_gelu, stream, dhidden, sums, tensors, accumulate, side)
+        tensors = (dy, active, weight, hidden)
+        self._launch_backward(
+            self._backward_gelu, stream, dhidden, (dweight, dbias, workspace), tensors, accumulate
+        )
 
     def _launch(self, kernel: Kernel, stream: Stream, *tensors: Pointer) -> None:
         if self._sizes[0]:
@@ -197,7 +198,6 @@ class FusedLinear:
         sums: tuple[Pointer | None, Pointer | None, Pointer],
         tensors: tuple[Pointer, ...],
         accumulate: bool,
-        side: Fork | None,
     ) -> None:
         _, outputs, inputs = self._sizes
         dweight, dbias, workspace = sums
@@ -216,8 +216,7 @@ class FusedLinear:
             count = outputs * inputs + outputs
             more = (outputs, inputs, self._splits, accumulate)
             grid = ceil_div(count, 4 * _THREADS)
-            to_stream = behind(stream, side)
-            self._reduce(to_stream, grid, _THREADS, own_weight, own_bias, workspace, *more)
+            self._reduce(stream, grid, _THREADS, own_weight, own_bias, workspace, *more)
 
 
 def _tile(rows: int, columns: int) -> tuple[int, int]:

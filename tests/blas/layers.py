@@ -84,7 +84,7 @@ class LayerCase:
             upload(piece, np.full(piece.nbytes, 0xFF, np.uint8).view(piece.dtype)
                    .reshape(piece.shape), self.bench.rig.stream)  # fmt: skip
 
-    def run(self, blas: Blas, stream: int, **given: Any) -> None:
+    def run(self, blas: Blas, stream: int, **given: int) -> None:
         """The call, by its method of Blas. given: what else it takes."""
         methods = {
             Form.BIAS: blas.linear, Form.RELU: blas.linear_relu, Form.GELU: blas.linear_gelu,

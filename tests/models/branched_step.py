@@ -6,8 +6,7 @@ import sys
 from typing import Any
 
 from lowgraph import driver
-from lowgraph.blas import Blas, Layer, Route, Routes
-from lowgraph.blas.routes import choose
+from lowgraph.blas import Blas
 from lowgraph.capture import GraphStep
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice, upload
@@ -28,7 +27,6 @@ _SERIES = Mamba2, _PERCEPTION, mamba2_parameters.initial_values, cases_mamba2.ba
 _MAMBA = Mamba2LM, _LM, mamba2_parameters.initial_values, cases_mamba2.batch_of
 CASES: dict[str, tuple[Any, Precision]] = {
     "charlm-bf16": (_TOKENS, Precision.BF16),
-    "charlm-own": (_TOKENS, Precision.BF16),
     "charlm-fp32": (_TOKENS, Precision.FP32),
     "mamba2-tf32": (_SERIES, Precision.TF32),
     "mamba2-bf16": (_SERIES, Precision.BF16),
@@ -37,19 +35,13 @@ CASES: dict[str, tuple[Any, Precision]] = {
 }
 
 
-def _by_our_own(layer: Layer, backend: str) -> Routes:
-    return Routes(Route.OWN, Route.OWN)
-
-
 def main() -> None:
     """One eager pass and two replays."""
     (build, config, initial_values, batch_of), precision = CASES[sys.argv[1]]
     device = driver.open_device("host")
     stream = driver.stream.create()
     pool, library = PersistentPool(device), Library(device)
-    own = sys.argv[1].endswith("own")
-    batch = 5 if own else 2  # past 128 rows its sums are made in parts
-    blas = Blas(device, library, stream, pool, routes=_by_our_own if own else choose)
+    blas = Blas(device, library, stream, pool)
     given = {"library": library, "blas": blas, "pool": pool, "stream": stream}
     model = build(config, **given, precision=precision, branches=1)
     model.load_state(initial_values(config, 0), stream)
@@ -59,7 +51,7 @@ def main() -> None:
         upload(piece, values, stream)
         return piece
 
-    inputs, targets = (put(*named) for named in zip("xy", batch_of(config, batch, 0), strict=True))
+    inputs, targets = (put(*named) for named in zip("xy", batch_of(config, 2, 0), strict=True))
 
     def body(stream: int) -> None:
         trace = model.forward(stream, inputs)

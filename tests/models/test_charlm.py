@@ -99,10 +99,10 @@ def _no_attention(
 
 def _no_gelu_slope(
     layers: Layers, stream: int, name: str, dy: Slice, active: Slice, hidden: Slice, side: int,
-    **given: Any,
+    biased: bool,
 ) -> Slice:  # fmt: skip
     """`linear_gelu_backward` that takes the GELU for the identity."""
-    return layers.linear_backward(stream, name, dy, active, side, **given)
+    return layers.linear_backward(stream, name, dy, active, side, biased=biased)
 
 
 def _no_bias(layers: Layers, stream: int, name: str, x: Slice) -> Slice:
