@@ -12,7 +12,7 @@ from lowgraph.cli import main
 from tests.support.process import ROOT
 
 PAGE = (ROOT / "docs" / "atlas.md").read_text(encoding="utf-8")
-FOLDER = "benchmarks/results/host"
+FOLDER = "benchmarks/results/h200"
 BLOCK = re.compile(r"^```text\n\$ python -m lowgraph (atlas summary \S+)\n(.*?)^```$", re.M | re.S)
 MODELS = ("charlm", "mamba2")
 
@@ -32,7 +32,7 @@ def test_the_page_has_the_figures_of_the_file(
 @pytest.mark.parametrize("model", MODELS)
 def test_the_page_says_where_the_figures_are_from(model: str) -> None:
     found: dict[str, Any] = json.loads((ROOT / FOLDER / f"atlas_{model}.json").read_text())
-    assert found["device_title"] == "lowgraph host device" and found["gpu"] == "none"
+    assert found["device_title"] == found["gpu"] == "NVIDIA H200"
     assert f"commit {found['commit'][:7]}" in PAGE and f"{model} {found['preset']}" in PAGE
     picture = f"pictures/atlas_{model}.png"
     assert f"]({picture})" in PAGE
