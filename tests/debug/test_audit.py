@@ -373,3 +373,20 @@ def test_the_command_audits_a_file(
     (found,) = json.loads(out.read_text())["stale"]
     assert found["argument"] == "other" and found["kind"] == stale.GIVEN_BACK
     assert set(found) == {field.name for field in dataclasses.fields(debug.Stale)}
+
+
+@pytest.mark.parametrize(("second", "races"), [((4, 4), 0), ((3, 4), 1), ((4, 0), 0)])
+def test_parts_that_share_no_byte_are_no_race(
+    parts: Parts, second: tuple[int, int], races: int
+) -> None:
+    """Of a slice that two branches write: what each launch was given of it is all it touches."""
+    form = debug.read(parts.live(lambda parts: (parts.add(), parts.add())))
+    assert [one.reach for one in form.nodes[0].arguments if one.pointer] == [((0, parts.x.nbytes),)]
+    nodes = []
+    for node, reach in zip(form.nodes, (((0, 4),), (second,)), strict=True):
+        held = [replace(one, reach=reach) if one.pointer else one for one in node.arguments]
+        nodes.append(replace(node, waits=(), arguments=tuple(held)))
+    parted = replace(form, nodes=tuple(nodes))
+    assert len(debug.races(parted)[0]) == races
+    again = debug.from_dict(json.loads(json.dumps(debug.as_dict(parted))))
+    assert again == parted
