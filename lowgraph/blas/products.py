@@ -65,7 +65,7 @@ class Blas(LinearCalls):
         self._pool = pool
         advised = workspace_bytes(device.compute_capability)
         self.workspaces = Workspaces(pool, advised if workspace is None else workspace)
-        self.sides = SideStreams()
+        self.sides = SideStreams(stream)
         self._plans: dict[Product | Layer, Any] = {}
         self._closed = False
         self.workspaces.make(stream)

@@ -67,6 +67,9 @@ _NARROW = 2048 * 128 * 128
 # turn or two. Foreseen and not measured yet: docs/performance.md, "The MLP".
 _FEW = 256 * 256 * 256
 _SHORT = 512
+# So few multiply-adds that the library's product and the launch for the bias behind it wait longer
+# than they work, whatever the number of rows: perception's input, 2 048 rows of 32.
+_SHALLOW = 2048 * 128 * 32
 
 # On a GPU. benchmarks/linear.py times each route of each form. What no rule is for is SEPARATE:
 # float32, so that it rounds as it did before there were other routes.
@@ -84,6 +87,7 @@ _RULES = {
         _Rule(Form.BACKWARD_GELU, _ANY, _LIBRARY),
     ),
     Precision.TF32: (
+        _Rule(Form.BIAS, _SHALLOW, _OWN),
         _Rule(Form.BIAS, _FEW, _OWN, _SHORT),
         _Rule(Form.RELU, _FEW, _OWN, _SHORT),
         _Rule(Form.BACKWARD, _FEW, _OWN, _SHORT),
