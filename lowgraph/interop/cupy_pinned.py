@@ -28,6 +28,9 @@ REMEDY = (
 )
 _METHODS = (types.BuiltinMethodType, types.MethodType)
 
+# The allocator that was put back last: it lives for as long as CuPy has it.
+_known: weakref.ref[Any] | None = None
+
 
 @contextmanager
 def host_arrays_refused(cupy: Any) -> Iterator[None]:
@@ -47,7 +50,14 @@ def host_arrays_refused(cupy: Any) -> Iterator[None]:
         yield
     finally:
         if standing() is not None:  # else the body, or another thread, has set one of its own
-            cupy.cuda.set_pinned_memory_allocator(pool.malloc)
+            _put_back(cupy, pool)
+
+
+def _put_back(cupy: Any, pool: Any) -> None:
+    global _known
+    own = pool.malloc
+    _known = weakref.ref(own)
+    cupy.cuda.set_pinned_memory_allocator(own)
 
 
 class _Refusing:
@@ -82,6 +92,9 @@ def _is_set(cupy: Any, pool: Any) -> bool:
     Python does not look: the one method `malloc` that exists is one that nothing in Python holds.
     Where somebody's wrapper holds one, or keeps one for later, nothing is certain.
     """
+    known = None if _known is None else _known()
+    if known is not None and known.__self__ is pool:
+        return True  # without a search among all objects of the process
     # Asked behind the events of earlier copies; in relaxed mode that cannot break the capture.
     with driver.stream.relaxed():
         try:

@@ -21,11 +21,12 @@ import pytest
 from lowgraph import driver
 from lowgraph.capture import Phase
 from lowgraph.errors import CaptureRefused, LibraryNotReady, PageableHostMemory
-from lowgraph.interop.cupy_pinned import _is_set
+from lowgraph.interop import cupy_pinned
 from lowgraph.memory import open_window
 from tests.embedding import fake_cupy as fake
 from tests.embedding.cupy_body import of
 from tests.embedding.small import BLOCKS, N, Small
+from tests.field_cases.bare import foreign
 
 pytestmark = [pytest.mark.host, pytest.mark.usefixtures("recorded")]
 
@@ -44,7 +45,7 @@ def body_of(small: Small, act: Act) -> Callable[[int], None]:
 
 def stands() -> bool:
     """Whether CuPy's own allocator of pinned memory is the one that is set."""
-    return _is_set(fake.cupy, fake.pinned_pool)
+    return cupy_pinned._is_set(fake.cupy, fake.pinned_pool)
 
 
 def in_window(act: Act) -> Act:
@@ -162,7 +163,7 @@ def wrapped() -> Callable[[int], Any]:
     return lambda nbytes: behind(nbytes + 1)
 
 
-def fails(nbytes: int) -> None:
+def fails(nbytes: Any) -> None:
     raise KeyError("no memory")
 
 
@@ -186,6 +187,37 @@ def test_another_one_is_not_taken_for_cupys_own(name: str, keeps: bool) -> None:
     finally:
         fake.set_pinned_memory_allocator(kept or fake.pinned_pool.malloc)
     del kept
+    assert stands()
+
+
+def test_what_cupy_asks_the_driver_as_it_is_looked_at_breaks_no_capture(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks at the events of earlier copies whenever it is asked for pinned memory."""
+    event, codes = driver.event.create(), list[int]()
+    driver.event.record(event, small.stream)
+
+    def asks(nbytes: int) -> Any:
+        codes.append(foreign("cuEventQuery", event))
+        return fake.alloc_pinned_memory(nbytes)
+
+    monkeypatch.setattr(fake.cupy.cuda, "alloc_pinned_memory", asks)
+    monkeypatch.setattr(cupy_pinned, "_known", None)
+    assert small.ready(body=body_of(small, lambda: None)).phase is Phase.READY
+    assert codes == [0, 0], "before the window, and in it"
+    driver.event.destroy(event)
+
+
+def test_what_was_put_back_is_known_without_a_search(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.ready(body=body_of(small, lambda: None))
+    with monkeypatch.context() as patched:
+        patched.setattr(cupy_pinned.gc, "get_referrers", fails)
+        assert stands()
+        fake.set_pinned_memory_allocator(fake.pinned_pool.malloc)
+        with pytest.raises(KeyError):
+            stands()
     assert stands()
 
 
