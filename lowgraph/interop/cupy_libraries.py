@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from lowgraph import driver
@@ -73,20 +74,26 @@ class Preparation:
 
     def __call__(self, stream: int) -> None:
         """A failure is logged and no more: the window may need nothing of it."""
+        self._try("its copies", lambda: self._see_copies_off(stream))
+        for module, library in _LIBRARIES.items():
+            if module in sys.modules and library.ready is not None:
+                self._try(library.name, partial(library.ready, self.cupy))
+
+    def _see_copies_off(self, stream: int) -> None:
+        for each in {stream, int(self.cupy.cuda.get_current_stream().ptr)}:
+            # Not one that captures, nor the legacy stream beside a capture that it would break.
+            if driver.stream.capture_status_unheard(each) == "none":
+                driver.stream.synchronize(each)
+        # CuPy lets go of the events that are over; and a block is there for `cupy_pinned`.
+        self.cupy.cuda.alloc_pinned_memory(1)
+
+    def _try(self, what: str, act: Callable[[], object]) -> None:
         try:
-            for each in {stream, int(self.cupy.cuda.get_current_stream().ptr)}:
-                # Not one that captures, nor the legacy stream beside a capture that it would break.
-                if driver.stream.capture_status_unheard(each) == "none":
-                    driver.stream.synchronize(each)
-            # CuPy lets go of the events that are over; and a block is there for `cupy_pinned`.
-            self.cupy.cuda.alloc_pinned_memory(1)
-            for module, library in _LIBRARIES.items():
-                if module in sys.modules and library.ready is not None:
-                    library.ready(self.cupy)
+            act()
         except ContextPoisoned:
             raise
         except Exception as error:
-            _log.warning("CuPy could not be made ready for a capture window: %s", error)
+            _log.warning("CuPy could not be made ready for a capture window: %s: %s", what, error)
 
 
 @contextmanager

@@ -1,9 +1,11 @@
 """What CuPy raises in a capture window, as the refusal that says what to use instead.
 
 CuPy itself refuses what it knows it cannot record, before the driver is asked: products by cuBLAS
-and the like, host copies, and (as it is told not to wait there) whatever waits. What it does not
-know to refuse comes back from the driver. Judged is what it raised and not what was called: whether
-a product goes to cuBLAS, or to a kernel of CuPy's that can be recorded, only CuPy knows.
+and the like, host copies, and (as it is told not to wait there) whatever waits. What would break
+the capture before CuPy comes to refuse it, we refuse first (`cupy_pinned`, `cupy_libraries`). What
+CuPy does not know to refuse comes back from the driver. Judged is what it raised and not what was
+called: whether a product goes to cuBLAS, or to a kernel of CuPy's that can be recorded, only CuPy
+knows.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ _RULES = (
     _Rule("CuFFTError", "", LibraryNotReady, "failed in cuFFT", _FIRST_USE + ELSEWHERE),
     _Rule("RuntimeError", "has invalidated the capture sequence", CaptureFailed,
           "found the capture broken by an earlier call",
-          "look at what CuPy was asked before: it queries and allocates for host arrays"),
+          "look at what CuPy was asked before: an event that is asked whether it is done, and "
+          "pinned memory where its allocator is not CuPy's own, break it without a word"),
     _Rule("", "streamcapture", CaptureFailed, "made a call that has no place in a window",
           "do it before the step, or let the priming pass reach the same code with the same "
           "shapes; a sort waits, and host arrays are copied by way of pinned memory"),

@@ -20,7 +20,12 @@ import pytest
 
 from lowgraph import driver
 from lowgraph.capture import Phase
-from lowgraph.errors import CaptureRefused, LibraryNotReady, PageableHostMemory
+from lowgraph.errors import (
+    CaptureRefused,
+    ContextPoisoned,
+    LibraryNotReady,
+    PageableHostMemory,
+)
 from lowgraph.interop import cupy_pinned
 from lowgraph.memory import open_window
 from tests.embedding import fake_cupy as fake
@@ -371,10 +376,32 @@ def test_several_blocks_of_a_body_are_made_ready_once(small: Small, unloaded: li
 
 
 def test_what_cannot_be_made_ready_is_logged_and_the_window_goes_on(
-    small: Small, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    small: Small,
+    unloaded: list[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name in ("cublas", "cusparse"):
+        importlib.import_module(f"cupy_backends.cuda.libs.{name}")
     monkeypatch.setattr(fake.cupy.cuda, "alloc_pinned_memory", fails)
+    monkeypatch.setattr(fake.cupy.cuda, "get_cublas_handle", lambda: fails(0))
     with caplog.at_level(logging.WARNING, "lowgraph.interop"):
         assert small.ready(body=body_of(small, lambda: None)).phase is Phase.READY
-    (message,) = caplog.messages
-    assert "CuPy could not be made ready for a capture window" in message and "no memory" in message
+    assert [message.partition("window: ")[2] for message in caplog.messages] == [
+        "its copies: 'no memory'",
+        "cuBLAS: 'no memory'",
+    ]
+    assert fake.handles == ["cuSPARSE"], "one that fails takes none of the others with it"
+
+
+def test_a_context_that_is_lost_is_no_warning(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(nbytes: int) -> None:
+        raise ContextPoisoned("cuStreamSynchronize", "", 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "")
+
+    step = small.step(body=body_of(small, lambda: None))
+    step.prime()
+    monkeypatch.setattr(fake.cupy.cuda, "alloc_pinned_memory", lost)
+    with pytest.raises(ContextPoisoned):
+        step.capture()
