@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
 import importlib.util
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -162,12 +160,7 @@ def test_the_modules_by_which_cupy_wraps_libraries_have_the_names_that_are_looke
     )
     assert text.strip() == ""
     for name in _LIBRARIES:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # Of a library that is not installed: another ImportError than that of no such module.
-            with suppress(ImportError):
-                assert importlib.util.find_spec(name) is not None
-                importlib.import_module(name)
+        assert importlib.util.find_spec(name) is not None, name
     assert all(callable(find) for find in (
         cupy.cuda.get_cublas_handle, cupy.cuda.device.get_cusolver_handle,
         cupy.cuda.device.get_cusparse_handle, cupy.random.get_random_state,
