@@ -23,6 +23,7 @@ class Form(str, Enum):
     RELU = "relu"
     GELU = "gelu"
     RESIDUAL = "residual"
+    NORM = "norm"
     BACKWARD = "backward"
     BACKWARD_RELU = "backward relu"
     BACKWARD_GELU = "backward gelu"
@@ -32,6 +33,11 @@ class Form(str, Enum):
         """Whether it computes gradients."""
         return self in (Form.BACKWARD, Form.BACKWARD_RELU, Form.BACKWARD_GELU)
 
+    @property
+    def has_norm(self) -> bool:
+        """Whether it does a layer norm's work, too: forms of the route OWN alone."""
+        return self is Form.NORM
+
 
 # By form: the tensors of a call in their order. A star: float32 whatever the precision.
 _ROLES = {
@@ -39,6 +45,7 @@ _ROLES = {
     Form.RELU: "y x weight bias*",
     Form.GELU: "active hidden x weight bias",
     Form.RESIDUAL: "out* x weight bias* residual*",
+    Form.NORM: "out* y mean* rstd* x weight bias* residual* scale* shift*",
     Form.BACKWARD: "dx dweight* dbias* dy x weight",
     Form.BACKWARD_RELU: "dx dweight* dbias* dy x weight y",
     Form.BACKWARD_GELU: "dhidden dweight* dbias* dy active weight hidden",
@@ -51,7 +58,8 @@ _SIZES = {
     **dict.fromkeys(("x", "dx", "dhidden"), _INPUT),
     **dict.fromkeys(("y", "dy", "out", "residual"), _OUTPUT),
     **dict.fromkeys(("weight", "dweight"), ("outputs", "inputs")),
-    **dict.fromkeys(("bias", "dbias"), ("outputs",)),
+    **dict.fromkeys(("bias", "dbias", "scale", "shift"), ("outputs",)),
+    **dict.fromkeys(("mean", "rstd"), ("rows",)),
 }
 
 
@@ -107,6 +115,11 @@ class Layer(NamedTuple):
     def alignment(self) -> int:
         """Bytes that each tensor must begin at a multiple of."""
         return 4 if self.precision is Precision.FP32 else 16
+
+    @property
+    def norm_width(self) -> int:
+        """The columns of the norm that a form with one has."""
+        return self.outputs
 
     @property
     def of_y(self) -> Product:

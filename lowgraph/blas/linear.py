@@ -87,6 +87,29 @@ class LinearCalls:
         tensors = out, x, weight, bias, residual
         self._linear(Form.RESIDUAL, stream, precision, (x, weight), *tensors)
 
+    def linear_norm(
+        self,
+        stream: int,
+        out: Slice,
+        y: Slice,
+        mean: Slice,
+        rstd: Slice,
+        x: Slice,
+        weight: Slice,
+        bias: Slice,
+        residual: Slice,
+        scale: Slice,
+        shift: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """As `linear_residual`, and y = (out - mean) rstd scale + shift, the layer norm of out.
+
+        mean, rstd [rows], scale, shift [outputs], float32; y [rows,outputs]. For layers of which
+        `Blas.takes_norm` says so; out may be residual. As `ops.LayerNorm`, with its epsilon.
+        """
+        tensors = out, y, mean, rstd, x, weight, bias, residual, scale, shift
+        self._linear(Form.NORM, stream, precision, (x, weight), *tensors)
+
     def linear_backward(
         self,
         stream: int,

@@ -116,12 +116,21 @@ class Layers(TokenLayers):
 
     def linear_norm(self, stream: int, name: str, norm: str, x: Slice, residual: Slice) -> Normed:
         """Norm of residual + (x weight^T + bias), that sum being the norm's x."""
+        weight, bias = self._weights[f"{name}.weight"], self._parameters[f"{name}.bias"]
+        (rows, inputs), outputs = x.shape, weight.shape[0]
+        layer = Layer(Form.NORM, rows, inputs, outputs, self._precision)
+        affine = self._both(self._parameters, norm)
+        if self._blas.takes_norm(layer):
+            out = self._normed(norm, self._take(f"{name}.y", rows, outputs))
+            written = out.x, out.y, out.mean, out.rstd
+            read = x, weight, bias, residual, *affine
+            self._blas.linear_norm(stream, *written, *read, self._precision)
+            return out
         y = self.project(stream, name, x, wide=True)
         out = self._normed(norm, y)
         self._layernorm.residual_forward(
-            stream, y, out.y, out.mean, out.rstd, residual, y, self._parameters[f"{name}.bias"],
-            *self._both(self._parameters, norm), *y.shape,
-        )  # fmt: skip
+            stream, y, out.y, out.mean, out.rstd, residual, y, bias, *affine, *y.shape
+        )
         return out
 
     def renewed(self, name: str, flow: Flow) -> Flow:

@@ -10,6 +10,7 @@ import numpy as np
 
 from lowgraph.blas import Blas, Form, Layer, Route, Routes
 from lowgraph.memory import Slice, download, upload
+from lowgraph.ops.layernorm import EPSILON
 from lowgraph.precision import BFLOAT16, Precision, bfloat16_bits, bfloat16_values
 from tests.blas.bench import Bench
 from tests.ops import twins
@@ -23,6 +24,8 @@ _SUM = 2.0**-22
 """Of a term's size: what a float32 addition, of tensor cores too, cuts off at most."""
 _GATE = 80 * 2.0**-24
 """Of a result: a gate or slope in float32, at an exponent of up to 20."""
+_NORM = 128 * 2.0**-24
+"""Of a row's 128 numbers: their sums and what is made of those, a few dozen roundings each."""
 _LIBRARY_GATE = 2.0**-10
 """The same of cublasLt, which promises nothing: twice what a GPU's own tanh is off."""
 
@@ -71,7 +74,7 @@ class LayerCase:
     def outputs(self) -> list[str]:
         given = {
             Form.BIAS: ["y"], Form.RELU: ["y"], Form.GELU: ["active", "hidden"],
-            Form.RESIDUAL: ["out"],
+            Form.RESIDUAL: ["out"], Form.NORM: ["out", "y", "mean", "rstd"],
             Form.BACKWARD: ["dx", "dweight", "dbias"],
             Form.BACKWARD_RELU: ["dx", "dweight", "dbias"],
             Form.BACKWARD_GELU: ["dhidden", "dweight", "dbias"],
@@ -88,7 +91,8 @@ class LayerCase:
         """The call, by its method of Blas. given: what else it takes."""
         methods = {
             Form.BIAS: blas.linear, Form.RELU: blas.linear_relu, Form.GELU: blas.linear_gelu,
-            Form.RESIDUAL: blas.linear_residual, Form.BACKWARD: blas.linear_backward,
+            Form.RESIDUAL: blas.linear_residual, Form.NORM: blas.linear_norm,
+            Form.BACKWARD: blas.linear_backward,
             Form.BACKWARD_RELU: blas.linear_relu_backward,
             Form.BACKWARD_GELU: blas.linear_gelu_backward,
         }  # fmt: skip
@@ -135,11 +139,25 @@ class LayerCase:
             return {"y": (sum_, slack)}
         if self.layer.form is Form.RELU:
             return {"y": (np.maximum(sum_, 0), slack)}
-        if self.layer.form is Form.RESIDUAL:
+        if self.layer.form in (Form.RESIDUAL, Form.NORM):
             residual = self.values["residual"]
-            return {"out": (residual + sum_, slack + 2 * _SUM * np.abs(residual))}
+            out = {"out": (residual + sum_, slack + 2 * _SUM * np.abs(residual))}
+            return out if self.layer.form is Form.RESIDUAL else out | self._norm()
         active = twins.gelu_forward(sum_), STEEPEST * slack + self.gate * np.abs(sum_)
         return {"hidden": (sum_, slack), "active": active}
+
+    def _norm(self) -> dict[str, tuple[Array, Array]]:
+        """Of the out that the call has written."""
+        out = self._read("out").astype(float)
+        scale, shift = self.values["scale"], self.values["shift"]
+        y, mean, rstd = twins.layernorm_forward(out, scale, shift, EPSILON)
+        far = np.abs(out - out[:, :1]).max(axis=1)
+        steps = _NORM * (np.abs(y) + np.abs(scale) + np.abs(shift))
+        found = {"mean": (mean, _NORM * (np.abs(mean) + far)), "rstd": (rstd, _NORM * rstd)}
+        return {"y": (y, steps), **found}
+
+    def _read(self, role: str) -> Array:
+        return download(self.pieces[role], self.bench.rig.stream)
 
     def _gradients(self) -> dict[str, tuple[Array, Array]]:
         gelu = self.layer.form is Form.BACKWARD_GELU
