@@ -3,7 +3,8 @@
 // summed. gemm_mma.cu has the layers without a norm, layernorm.cu the norms without a layer.
 //
 //   out = residual + (x weight^T + bias),  y = norm(out)                  forward
-//   dy = dz weight,  dx += what the norm makes of dy                       backward
+//   dy = dz weight,  dx += the norm's gradient of its input from dy        backward
+//   sums over each CHUNK rows of dy * xhat and of dy, for scale and shift
 //
 // Shapes: C is TILE_N, 128; out, residual, y [M,C]; x [M,K]; weight [C,K], backward [N,C]; dz [M,N];
 // dx, narrow, normed [M,C]; bias, scale, shift [C]; mean, rstd [M]. bfloat16: x, weight, y, dz,
@@ -25,6 +26,7 @@
 #define act_t __nv_bfloat16
 #include "common/act.cuh"        // quads of bfloat16
 #include "common/gemm_mma.cuh"   // tiles of products
+#include "common/held_sums.cuh"  // add_to_sums
 #include "common/norm.cuh"       // a norm's formulas
 #include "common/row_lanes.cuh"  // row_lane
 #include "common/row_sums.cuh"   // set_sums, added_sums
@@ -131,4 +133,71 @@ extern "C" __global__ void __launch_bounds__(256) linear_mma_norm_forward(
         mean[me.row] = pivot + away;
         rstd[me.row] = row_rstd;
     }
+}
+
+// ---- backward ----
+// Overwrites 2C numbers of each chunk's row of partial with the sums over its rows, in order, of
+// what the two tiles hold: those for scale, and behind them those for shift.
+__device__ __forceinline__ void store_chunks(float* partial, const SumTiles& tiles, int M, int stride)
+{
+    for (int i = threadIdx.x; i < 2 * TILE_N * (TILE_M / CHUNK); i += THREADS) {
+        int chunk = i / (2 * TILE_N), part = i / TILE_N % 2, column = i % TILE_N;
+        int first = blockIdx.x * TILE_M + chunk * CHUNK;
+        if (first >= M && first > 0) return;  // past the last chunk; of no rows there is one
+        float sum = 0.0f;
+        UNROLL for (int r = 0; r < CHUNK; r++) sum += tiles[part][chunk * CHUNK + r][column];
+        partial[(size_t)(first / CHUNK) * stride + part * TILE_N + column] = sum;
+    }
+}
+
+// Overwrites dx, or adds to it where accumulate is 1, as layernorm_backward of dy does; narrow with
+// dx in bfloat16, and of partial [chunks,stride] 2C numbers from the beginning of each row on, as
+// layernorm_parameters adds them. normed, mean, rstd: the norm's input and its rows' statistics.
+// Launch: see above; grid max(1, ceil(M/TILE_M)).
+extern "C" __global__ void __launch_bounds__(256) linear_mma_norm_backward(
+    float* dx, __nv_bfloat16* __restrict__ narrow, float* __restrict__ partial,
+    const __nv_bfloat16* __restrict__ dz, const __nv_bfloat16* __restrict__ weight,
+    const float* __restrict__ normed, const float* __restrict__ scale,
+    const float* __restrict__ mean, const float* __restrict__ rstd, int M, int N, int stride,
+    int accumulate)
+{
+    extern __shared__ float4 room[];
+    __shared__ RowSums row_sums;
+    SumTiles& tiles = *reinterpret_cast<SumTiles*>(room);
+    RowLane me = row_lane(M, TILE_N), adding = me;
+    adding.columns = accumulate ? me.columns : 0;  // nothing to read where nothing is added to
+    size_t at = (size_t)me.row * TILE_N;
+    float4 g[HELD], q[HELD], old[HELD], w[HELD];
+    load_row(q, normed + at, me);
+    load_row(old, dx + at, adding);
+    load_row(w, scale, me);
+    float m = me.columns ? mean[me.row] : 0.0f, r = me.columns ? rstd[me.row] : 0.0f;
+    Operand left = {dz, N, (int)blockIdx.x * TILE_M, M}, right = {weight, TILE_N, 0, TILE_N};
+    Sums sums;
+    multiply_tiles<false, true>(sums, *reinterpret_cast<Stages*>(room), left, right, 0, N);
+    put_sums(tiles, sums);
+
+    take_row(g, tiles, me);
+    float sum = 0.0f, product = 0.0f;
+    UNROLL for (int k = 0; k < HELD; k++) {
+        float4 share = same_quad(0.0f), unused = share;
+        add_to_sums(&share, &unused, g[k], q[k], m, r);
+        *tile_quad(tiles, 0, me, k) = share;  // where the thread alone has read
+        *tile_quad(tiles, 1, me, k) = g[k];
+        g[k] = multiply_quad(g[k], w[k]);
+        sum += (g[k].x + g[k].y) + (g[k].z + g[k].w);
+        product += moment(g[k], q[k], m);
+    }
+    set_sums(row_sums, me, sum, product * r);
+    __syncthreads();
+    float2 both = added_sums(row_sums, me);
+    float average_g = both.x / TILE_N, average_gx = both.y / TILE_N;
+    UNROLL for (int k = 0; k < HELD; k++) {
+        old[k] = add_quad(old[k], input_gradient(g[k], q[k], m, r, average_g, average_gx));
+    }
+    if (me.columns) {
+        store_row(dx + at, old, me);
+        store_row(narrow + at, old, me);
+    }
+    store_chunks(partial, tiles, M, stride);
 }

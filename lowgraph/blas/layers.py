@@ -64,7 +64,7 @@ class Layers:
                     f"route {first.name} has no form {layer.form.value!r}: where blas.takes_norm "
                     "says no, launch the product, and the norm behind it"
                 )
-            if not layer.form.is_backward:
+            if not layer.form.sums_parameters:
                 make = route_own.whole if first is Route.OWN else _FIRST[first]
                 steps = apart = (make(maker),)
             elif first is weight is Route.OWN:

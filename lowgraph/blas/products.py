@@ -120,7 +120,7 @@ class Blas(LinearCalls):
         return Route.OWN in self._layers.routes(layer)
 
     def takes_norm(self, layer: Layer) -> bool:
-        """Whether a layer with a norm is one launch (`linear_norm`); else the caller has two."""
+        """Whether a layer with a norm is one launch; else the caller has two."""
         return Route.OWN in self._layers.routes(layer)
 
     def gemm(

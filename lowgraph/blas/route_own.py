@@ -6,6 +6,7 @@ In bfloat16 kernels_cu/gemm_mma.cu, with a norm gemm_mma_norm.cu, in TF32 kernel
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lowgraph import ops
@@ -20,7 +21,7 @@ __all__ = ["apart", "whole"]
 _FORMS = {
     Precision.BF16: (
         *(Form.BIAS, Form.GELU, Form.RESIDUAL, Form.NORM),
-        *(Form.BACKWARD, Form.BACKWARD_GELU),
+        *(Form.BACKWARD, Form.BACKWARD_GELU, Form.BACKWARD_NORM),
     ),
     Precision.TF32: (Form.BIAS, Form.RELU, Form.BACKWARD, Form.BACKWARD_RELU),
 }
@@ -70,7 +71,11 @@ def _normed(maker: Maker) -> Step:
             f"route OWN has norms of {width} columns, not of {layer.norm_width}: launch the norm "
             "behind the product"
         )
-    return _plain(ops.NormedLinear(maker.library, layer.rows, layer.inputs).forward)
+    if not layer.form.is_backward:
+        return _plain(ops.NormedLinear(maker.library, layer.rows, layer.inputs).forward)
+    call = ops.NormedLinear(maker.library, layer.rows, layer.outputs).backward
+    stride = layer.columns or 2 * width
+    return _plain(partial(call, stride=stride, accumulate=layer.accumulate))
 
 
 def apart(maker: Maker) -> tuple[Step, ...]:

@@ -98,6 +98,7 @@ _RULES = {
         _Rule(Form.BACKWARD, _ANY, _LIBRARY),
         _Rule(Form.BACKWARD_GELU, _TINY, _OWN),
         _Rule(Form.BACKWARD_GELU, _ANY, _LIBRARY),
+        _Rule(Form.BACKWARD_NORM, _TINY, _OWN, _MANY_ROWS, NormedLinear.COLUMNS),
     ),
     Precision.TF32: (
         _Rule(Form.BIAS, _FEW, _OWN, _SHORT),

@@ -165,6 +165,44 @@ class Layers(TokenLayers):
         )
         return into
 
+    def takes_norm(self, name: str, dy: Slice) -> bool:
+        """Whether the gradient of a layer's input goes through the norm there in one launch."""
+        return self._blas.takes_norm(self._normed_layer(name, dy))
+
+    def linear_norm_backward(
+        self,
+        stream: int,
+        name: str,
+        norm: str,
+        sums: Slice,
+        dy: Slice,
+        saved: Normed,
+        dx: Flow | None = None,
+    ) -> Flow:
+        """As `norm_backward` of the gradient of layer `name`'s input; where `takes_norm` says so.
+
+        The layer's own parameters are another call's (`linear_gradients`).
+        """
+        rows, width = saved.x.shape
+        into = self._take_flow(f"{norm}.dx", rows, width) if dx is None else dx
+        first = self._columns[norm]
+        self._blas.linear_norm_backward(
+            stream,
+            into.exact,
+            into.operand,
+            sums.part(first, (sums.elements - first,)),
+            dy,
+            self._weights[f"{name}.weight"],
+            saved.x,
+            self._parameters[f"{norm}.weight"],
+            saved.mean,
+            saved.rstd,
+            self._precision,
+            columns=self._places.elements,
+            accumulate=dx is not None,
+        )
+        return into
+
     def norm_gradients(self, stream: int, sums: Slice, rows: int) -> None:
         """Gradients of all norms' parameters, from what `norm_backward` of each left in sums."""
         columns = self._places.elements
@@ -236,6 +274,10 @@ class Layers(TokenLayers):
             self._blas.sums_bias(Layer(form, rows, inputs, outputs, self._precision))
             for form, (outputs, inputs) in shapes
         )
+
+    def _normed_layer(self, name: str, dy: Slice) -> Layer:
+        outputs, inputs = self._weights[f"{name}.weight"].shape
+        return Layer(Form.BACKWARD_NORM, dy.shape[0], inputs, outputs, self._precision)
 
     def _normed(self, name: str, x: Slice) -> Normed:
         """A norm's outputs, to be written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lowgraph import counters
@@ -23,8 +24,9 @@ each = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.value)
 
 
 def layer_of(form: Form, rows: int, depth: int, width: int = 128, **given: Any) -> Layer:
-    """depth: the columns that are summed over."""
-    return Layer(form, rows, depth, width, **{"precision": BF16, **given})
+    """depth: the columns that are summed over. width: the norm's."""
+    sizes = (width, depth) if form.is_backward else (depth, width)
+    return Layer(form, rows, *sizes, **{"precision": BF16, **given})
 
 
 @each
@@ -38,6 +40,43 @@ def test_a_layer_is_what_its_formula_says(
         case.run(blas, bench.rig.stream)
         case.check()
         assert list(blas.algorithms().values()) == ["own"]
+
+
+@pytest.mark.parametrize("rows", [1, 45])
+def test_a_backward_norm_adds_to_dx_where_asked(bench: Bench, rows: int) -> None:
+    case = LayerCase(bench, layer_of(Form.BACKWARD_NORM, rows, 24, accumulate=True))
+    with blas_with(bench, Route.OWN) as blas:
+        case.run(blas, bench.rig.stream)
+        case.check()
+
+
+def test_the_sums_of_a_norm_may_stand_between_others(bench: Bench) -> None:
+    """Whose columns are not touched: three chunks of rows 640 columns apart."""
+    alone, among = (
+        LayerCase(bench, layer_of(Form.BACKWARD_NORM, 45, 24, columns=columns))
+        for columns in (0, 640)
+    )
+    among.pieces |= {role: alone.pieces[role] for role in alone.pieces.keys() - alone.outputs}
+    with blas_with(bench, Route.OWN) as blas:
+        for case in (alone, among):
+            case.run(blas, bench.rig.stream)
+    want = np.frombuffer(alone.bits()["partial"], np.uint32).reshape(3, 256)
+    got = np.full((3, 640), 0xFFFFFFFF, np.uint32)
+    flat = np.frombuffer(among.bits()["partial"], np.uint32)
+    assert flat.size == 2 * 640 + 256
+    got.reshape(-1)[: flat.size] = flat
+    np.testing.assert_array_equal(got[:, :256], want)
+    assert (got[:, 256:] == 0xFFFFFFFF).all()
+
+
+def test_flags_of_a_norm_are_refused_where_there_is_none(bench: Bench) -> None:
+    for given in ({"columns": 512}, {"accumulate": True}):
+        layer = Layer(Form.NORM, 8, 8, 128, BF16, **given)
+        refused(bench, Route.OWN, layer, "'norm' leaves no norm's sums .* leave columns and")
+    layer = layer_of(Form.BACKWARD_NORM, 8, 8, columns=255)
+    refused(bench, Route.OWN, layer, r"are 256 a row, and columns is 255: give those of the whole")
+    layer = layer_of(Form.BACKWARD_NORM, 8, 16, columns=512, accumulate=True)
+    assert eval(layer.as_call()) == layer.plain() == layer, "it can be pasted"
 
 
 @each

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowgraph.ops import NormedLinear
+from lowgraph.ops import LayerNorm, NormedLinear
 from lowgraph.precision import BFLOAT16, bfloat16_bits, bfloat16_values
 from tests.check.bugs.bench import Array, Bench, Check
 from tests.check.bugs.registry import scenario
@@ -43,4 +43,31 @@ def linear_norm(bench: Bench, fault: str) -> list[Check]:
         Check("y", bfloat16_values(bench.get(y)), want, 1.01 * ROUNDED),
         Check("mean", bench.get(mean), want_mean, CLOSE),
         Check("rstd", bench.get(rstd), want_rstd, CLOSE),
+    ]
+
+
+@scenario
+def linear_norm_backward(bench: Bench, fault: str) -> list[Check]:
+    """dx is added to. Fault: nobody has put there what it is added to."""
+    (dz, exact_dz), (weight, exact_weight) = narrow(0, ROWS, DEPTH), narrow(1, DEPTH, C)
+    normed, scale, before = normal(2, ROWS, C), normal(3, C), normal(4, ROWS, C)
+    (x, factor), dy = wide(normed, scale), exact_dz @ exact_weight
+    _, mean, rstd = twins.layernorm_forward(x, factor, factor, EPSILON)
+    lacks = fault == "added to nothing"
+    dx = bench.empty((ROWS, C), name="dx") if lacks else bench.put(before, "dx")
+    operand = bench.empty((ROWS, C), BFLOAT16, "narrow")
+    chunks = LayerNorm.chunks(ROWS).chunks
+    partial = bench.empty((chunks, 2 * C), name="partial")
+    rows = [bench.put(array.astype(np.float32)) for array in (mean, rstd)]
+    read = [bench.put(array) for array in (dz, weight, normed, scale)]
+    layer = NormedLinear(library(bench), ROWS, DEPTH)
+    layer.backward(bench.stream, dx, operand, partial, *read, *rows, accumulate=True)
+    gradient, _, _ = twins.layernorm_backward(dy, x, factor, EPSILON)
+    want = before.astype(np.float64) + gradient
+    xhat = (x - mean[:, None]) * rstd[:, None]
+    sums = np.add.reduceat(np.hstack([dy * xhat, dy]), np.arange(0, ROWS, 16))
+    return [
+        Check("dx", bench.get(dx), want, CLOSE),
+        Check("narrow", bfloat16_values(bench.get(operand)), want, 1.01 * ROUNDED),
+        Check("partial", bench.get(partial), sums, CLOSE),
     ]
