@@ -26,7 +26,9 @@ from lowgraph.precision import Precision
 
 BF16 = Precision.BF16
 C = NormedLinear.COLUMNS
-FORWARD = {"out-projection": 128, "second of the mlp": 512}
+FORWARD = {"out-projection and norm": 128, "second of the mlp and norm": 512}
+BACKWARD = {"qkv and norm, gradient": 384, "first of the mlp and norm, gradient": 512,
+            "head and norm, gradient": 256}  # fmt: skip
 SUM = 2.0**-22  # of a term's size: what an addition of tensor cores cuts off at most
 Part = tuple[str, Callable[[], None], dict[str, float]]
 
@@ -42,9 +44,13 @@ class Given:
     def wide(self, *shape: int) -> tuple[Slice, Array]:
         """Normal float32 numbers on the device, and in float64."""
         values = self._random.standard_normal(shape, np.float32)
-        piece = self.bench.pool.take("wide", shape)
+        return self.put(values), values.astype(np.float64)
+
+    def put(self, values: Array) -> Slice:
+        """The array on the device."""
+        piece = self.bench.pool.take("wide", values.shape)
         upload(piece, values, self.stream)
-        return piece, values.astype(np.float64)
+        return piece
 
     def narrow(self, *shape: int) -> tuple[Slice, Array]:
         """The same in bfloat16."""
@@ -108,13 +114,75 @@ def forward(given: Given, depth: int) -> Iterator[Part]:
     yield "of these the norm", join, {}
 
 
+def backward(given: Given, depth: int) -> Iterator[Part]:
+    """The gradient of a layer's input, and through the norm in front of the layer that of its."""
+    bench, s, rows = given.bench, given.stream, given.rows
+    (dz, zv), (weight, wv) = given.narrow(rows, depth), given.narrow(depth, C)
+    (normed_, xv), (scale, gv) = given.wide(rows, C), given.wide(C)
+    zeros = np.zeros((rows, C), np.float32)
+    _, *statistics = normed(xv, gv, gv)
+    mean, rstd = (given.put(array.astype(np.float32)) for array in statistics)
+    dx, dy = given.put(zeros), bench.zeros(rows, C, dtype=np.uint16)
+    narrow, chunks = bench.zeros(rows, C, dtype=np.uint16), ops.LayerNorm.chunks(rows).chunks
+    partial = bench.zeros(chunks, 2 * C)
+    norm, own = (
+        ops.LayerNorm(bench.library, precision=BF16),
+        ops.FusedLinear(bench.library, rows, C, depth),
+    )
+    read = normed_, scale, mean, rstd
+
+    def product() -> None:
+        own.backward(s, dy, None, None, 0, dz, 0, weight)
+
+    def join() -> None:
+        norm.backward(s, dx, partial, dy, *read, rows, C, add_dx=True, narrow=narrow)
+
+    def forget() -> None:
+        for piece in (dx, narrow, partial):
+            fill_zero(piece, s)
+
+    def check(exact: bool) -> dict[str, float]:
+        """exact: dy is not rounded in between."""
+        want, both_sums = gradients(zv @ wv, xv, gv, *statistics)
+        limit = depth * SUM if exact else ROUND
+        found = bench.read(partial).astype(np.float64).sum(axis=0)
+        return {"dx": off(bench.read(dx), want, limit, "dx"),
+                "narrow": off(bench.read(narrow), want, 2 * ROUND, "narrow"),
+                "parameters": off(found, both_sums, limit, "parameters")}  # fmt: skip
+
+    for tile in NormedLinear.TILES:
+        layer = NormedLinear(bench.library, rows, depth, tile)
+
+        def fused(layer: NormedLinear = layer) -> None:
+            layer.backward(s, dx, narrow, partial, dz, weight, *read, accumulate=True)
+
+        forget()
+        fused()
+        yield f"one launch, {tile} rows a block", fused, check(exact=True)
+    two = both(product, join)
+    forget()
+    two()
+    yield "two launches", two, check(exact=False)
+    yield "of these the product", product, {}
+    yield "of these the norm", join, {}
+
+
+def gradients(dy: Array, x: Array, scale: Array, mean: Array, rstd: Array) -> tuple[Array, Array]:
+    """A layer norm's gradient of x, and of scale and shift behind each other."""
+    hat, g = (x - mean[:, None]) * rstd[:, None], dy * scale
+    dx = g - g.mean(axis=1, keepdims=True) - hat * (g * hat).mean(axis=1, keepdims=True)
+    return dx * rstd[:, None], np.concatenate([(dy * hat).sum(axis=0), dy.sum(axis=0)])
+
+
 def rows_of(given: Given) -> Iterator[Row]:
     """Each way of each layer, checked and timed."""
-    for name, depth in FORWARD.items():
-        for what, act, worst in forward(given, depth):
+    cases = [*((forward, *case) for case in FORWARD.items())]
+    cases += [*((backward, *case) for case in BACKWARD.items())]
+    for make, name, depth in cases:
+        for what, act, worst in make(given, depth):
             us = given.bench.time(act)
-            yield {"case": f"{name} and norm", "rows": given.rows, "depth": depth, "what": what,
-                   "off": worst, "us": us}  # fmt: skip
+            yield {"case": name, "rows": given.rows, "depth": depth, "what": what, "off": worst,
+                   "us": us}  # fmt: skip
 
 
 def main() -> int:

@@ -6,10 +6,10 @@
 //   dy = dz weight,  dx += the norm's gradient of its input from dy        backward
 //   sums over each CHUNK rows of dy * xhat and of dy, for scale and shift
 //
-// Shapes: C is TILE_N, 128; out, residual, y [M,C]; x [M,K]; weight [C,K], backward [N,C]; dz [M,N];
-// dx, narrow, normed [M,C]; bias, scale, shift [C]; mean, rstd [M]. bfloat16: x, weight, y, dz,
-// narrow; float: all else, and dy, which stays in registers and is not rounded. K and N are
-// multiples of 8; all begin at multiples of 16 bytes. The bits depend on inputs, sizes and TILE_M.
+// Shapes: C is TILE_N, 128; out, residual, y, dx, narrow, normed [M,C]; x [M,K]; dz [M,N]; weight
+// [C,K], backward [N,C]; bias, scale, shift [C]; mean, rstd [M]. bfloat16: x, weight, y, dz and
+// narrow; float: all else, and dy, which stays in the block and is not rounded. K, N: multiples of
+// 8; all begin at multiples of 16 bytes. The bits depend on inputs, sizes and TILE_M alone.
 // Launch: block 256, TILE_M rows a block, 16 or 32 (a define); dynamic shared memory of a Stages.
 // Eight warps: four beside each other, of 32 columns, by two that share the depth of a stage. 64
 // blocks of 32 rows read the weight from L2 half as often as 128 of 16 do, which is what the launch
@@ -138,7 +138,8 @@ extern "C" __global__ void __launch_bounds__(256) linear_mma_norm_forward(
 // ---- backward ----
 // Overwrites 2C numbers of each chunk's row of partial with the sums over its rows, in order, of
 // what the two tiles hold: those for scale, and behind them those for shift.
-__device__ __forceinline__ void store_chunks(float* partial, const SumTiles& tiles, int M, int stride)
+__device__ __forceinline__ void store_chunks(
+    float* partial, const SumTiles& tiles, int M, int stride)
 {
     for (int i = threadIdx.x; i < 2 * TILE_N * (TILE_M / CHUNK); i += THREADS) {
         int chunk = i / (2 * TILE_N), part = i / TILE_N % 2, column = i % TILE_N;

@@ -65,7 +65,7 @@ def test_a_layer_is_what_its_formula_says(
 
 
 @pytest.mark.parametrize("precision", [BF16, TF32], ids=str)
-@pytest.mark.parametrize("form", [form for form in Form if form.is_backward], ids=str)
+@pytest.mark.parametrize("form", [form for form in FORMS if form.is_backward], ids=str)
 def test_a_gradient_that_nobody_wants_is_not_computed(
     bench: Bench, form: Form, precision: Precision
 ) -> None:
