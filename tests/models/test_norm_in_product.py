@@ -131,9 +131,17 @@ def kernels_of(monkeypatch: pytest.MonkeyPatch, passes: Passes) -> Counter[str]:
 def test_a_pass_has_a_launch_less_for_each_norm_behind_a_product(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two = (kernels_of(monkeypatch, make(routes)) for routes in (in_one, apart))
+    passes = make(in_one), make(apart)
+    backend = passes[0].bench.blas.backend
+    one, two = (kernels_of(monkeypatch, each) for each in passes)
     forward = 2 * CONFIG.layers
     assert two["layernorm_residual_forward"] == one["linear_mma_norm_forward"] == forward
     assert two["layernorm_backward"] == one["linear_mma_norm_backward"] == forward + 1
     assert not {"layernorm_residual_forward", "layernorm_backward"} & one.keys()
-    assert two.total() - one.total() >= 2 * forward + 1
+    for seen in (one, two):  # a second launch of some products of the host device
+        seen.pop("gemm_reduce", None)
+    fewer = two.total() - one.total()
+    if backend == "kernel":
+        assert fewer == 2 * forward + 1
+    else:  # the products of forward's two launches are the library's, which are no kernels of ours
+        assert fewer == forward + 1
