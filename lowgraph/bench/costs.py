@@ -154,7 +154,9 @@ class _CountedParts(Parts):
             assert isinstance(self.library, _CountingLibrary)
             products, blas = _Products(self.library), self.blas
             blas.backend, blas._backend = self._backend, products
-            blas._layers = Layers(products, self._backend, self.library, choose)
+            blas._layers = Layers(
+                products, self._backend, self.library, choose, blas.workspaces.tickets
+            )
 
     def _fill(self, *given: Any) -> None:
         """Nobody reads the weights."""
