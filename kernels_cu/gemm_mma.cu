@@ -155,134 +155,43 @@ __device__ __forceinline__ void backward_input(
     });
 }
 
-// Where the weight's gradients go. partial [splits,N*K+N], a slab for each split; tickets: one for
-// each tile of dweight, 0 before and after.
-struct Gradients {
-    float* dweight;
-    float* dbias;
-    float* partial;
-    unsigned* tickets;
-    int accumulate;
-};
-
-// What is there, or 0, of the tile's part of dweight.
-__device__ __forceinline__ Quads<float4> before(
-    const Gradients& to, const Operand& a, const Operand& b, int K)
-{
-    return load_quads(a, b, [&](int row, int column) {
-        return to.accumulate ? load_quad(to.dweight + (size_t)row * K + column, 4) : same_quad(0.0f);
-    });
-}
-
-// A tile whose rows are one part.
-__device__ __forceinline__ void store_whole(
-    const Gradients& to, const Sums& sums, const Operand& a, const Operand& b, int K, bool add_rows)
-{
-    for_each_quad(
-        sums, a, b, before(to, a, b, K),
-        [&](float4 sum, float4 old) { return to.accumulate ? add_quad(old, sum) : sum; },
-        [&](int row, int column, float4 all) {
-            store_quad(to.dweight + (size_t)row * K + column, all, 4);
-        });
-    if (!add_rows) return;
-    for_each_row(sums, a, [&](int row, float sum) {
-        to.dbias[row] = to.accumulate ? to.dbias[row] + sum : sum;
-    });
-}
-
-// Whether the block is the last of a tile's splits: all that the others have left is to be seen
-// then. Its ticket is back at 0.
-__device__ __forceinline__ bool is_last_split(unsigned* ticket, int splits)
-{
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        last = atomicInc(ticket, splits - 1) == splits - 1;
-        if (last) __threadfence();
-    }
-    __syncthreads();
-    return last;
-}
-
-// The tile's own part of the results: what is there, or 0, and the slabs, in the order of the
-// splits, whichever block does it.
-__device__ __forceinline__ void add_splits(
-    const Gradients& to, const Sums& sums, const Operand& a, const Operand& b, int N, int K,
-    int splits, bool add_rows)
-{
-    size_t slab = (size_t)N * K + N;
-    Quads<float4> total = before(to, a, b, K);
-    for (int z = 0; z < splits; z++) {
-        Quads<float4> more = load_quads(a, b, [&](int row, int column) {
-            const float* from = to.partial + z * slab + (size_t)row * K + column;
-            return __ldcg(reinterpret_cast<const float4*>(from));  // others' stores: past L1
-        });
-        VECTOR for (int i = 0; i < A_TILES * 2; i++) {
-            VECTOR for (int j = 0; j < B_TILES / 2; j++) {
-                total.at[i][j] = add_quad(total.at[i][j], more.at[i][j]);
-            }
-        }
-    }
-    for_each_quad(
-        sums, a, b, total, [](float4, float4 all) { return all; },
-        [&](int row, int column, float4 all) {
-            store_quad(to.dweight + (size_t)row * K + column, all, 4);
-        });
-    if (!add_rows) return;
-    for_each_row(sums, a, [&](int row, float) {
-        const float* from = to.partial + (size_t)N * K + row;
-        float all = to.accumulate ? to.dbias[row] : 0.0f;
-        for (int z = 0; z < splits; z++) all += __ldcg(from + z * slab);
-        to.dbias[row] = all;
-    });
-}
-
 // dweight and dbias of rows split*chunk .. +chunk, in blocks along K first, then along N, then
 // splits. Who owns the first columns of dweight owns dbias, too.
 __device__ __forceinline__ void backward_weight(
-    Stages& shared, const Gradients& to, const __nv_bfloat16* dy, const __nv_bfloat16* x, int M,
-    int N, int K, int chunk, int block)
+    Stages& shared, float* dweight, float* dbias, const __nv_bfloat16* dy, const __nv_bfloat16* x,
+    int M, int N, int K, int chunk, int block)
 {
     int across = ceil_div(K, TILE_N), tiles = across * ceil_div(N, TILE_M);
-    int split = block / tiles, tile = block % tiles, splits = M > chunk ? ceil_div(M, chunk) : 1;
+    int split = block / tiles, tile = block % tiles;
     Operand a = {dy, N, tile / across * TILE_M, N}, b = {x, K, tile % across * TILE_N, K};
     int first = split * chunk, end = M - first < chunk ? M : first + chunk;
-    bool add_rows = to.dbias && b.first == 0;
+    size_t slab = split * ((size_t)N * K + N);
+    bool add_rows = dbias && b.first == 0;
     Sums sums;
     bool warp_adds = add_rows && warp_column() == 0;
     multiply_tiles<true, true>(sums, shared, a, b, first, end, (const float*)nullptr, warp_adds);
-    if (splits == 1) {
-        store_whole(to, sums, a, b, K, add_rows);
-        return;
-    }
-    float* slab = to.partial + split * ((size_t)N * K + N);
     for_each_quad(sums, a, b, same, [&](int row, int column, float4 quad) {
-        store_quad(slab + (size_t)row * K + column, quad, 4);
+        store_quad(dweight + slab + (size_t)row * K + column, quad, 4);
     });
-    if (add_rows) for_each_row(sums, a, [&](int row, float sum) { slab[(size_t)N * K + row] = sum; });
-    if (is_last_split(to.tickets + tile, splits)) add_splits(to, sums, a, b, N, K, splits, add_rows);
+    if (add_rows) for_each_row(sums, a, [&](int row, float sum) { dbias[slab + row] = sum; });
 }
 
 // Both gradients at once, for they do not wait for each other. Blocks up to input_blocks =
 // ceil(K/TILE_N)*ceil(M/TILE_M), or 0, overwrite dx; the others, ceil(K/TILE_N)*ceil(N/TILE_M)
-// times splits = max(1, ceil(M/chunk)), or none, dweight and dbias (unless null), or add to them if
-// `accumulate`. chunk: a multiple of 8.
-//   splits == 1: partial and tickets may be null;
-//   splits > 1: partial [splits,N*K+N] is overwritten, and the last block of a tile adds up its
-//   splits, in their order: the same bits every time. tickets [ceil(K/TILE_N)*ceil(N/TILE_M)]: 0
-//   before the launch and after it; no two launches that may run at once share them.
+// times splits = max(1, ceil(M/chunk)), or none, dweight and dbias (unless null). chunk: a multiple
+// of 8.
+//   splits == 1: dweight and dbias are the results;
+//   splits > 1: they point into a workspace [splits,N*K+N], dbias = dweight + N*K, for
+//   linear_mma_reduce. A fixed order of addition and no atomics: the same bits every time.
 extern "C" __global__ void __launch_bounds__(128) linear_mma_backward(
     __nv_bfloat16* __restrict__ dx, float* __restrict__ dweight, float* __restrict__ dbias,
-    float* partial, unsigned* __restrict__ tickets, const __nv_bfloat16* __restrict__ dy,
-    const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ weight, int M, int N,
-    int K, int chunk, int input_blocks, int accumulate)
+    const __nv_bfloat16* __restrict__ dy, const __nv_bfloat16* __restrict__ x,
+    const __nv_bfloat16* __restrict__ weight, int M, int N, int K, int chunk, int input_blocks)
 {
     __shared__ Stages shared;
     int block = blockIdx.x;
     if (block >= input_blocks) {
-        Gradients to = {dweight, dbias, partial, tickets, accumulate};
-        backward_weight(shared, to, dy, x, M, N, K, chunk, block - input_blocks);
+        backward_weight(shared, dweight, dbias, dy, x, M, N, K, chunk, block - input_blocks);
         return;
     }
     backward_input(
@@ -294,16 +203,14 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward(
 // dhidden [M,K] = dx gelu'(hidden).
 extern "C" __global__ void __launch_bounds__(128) linear_mma_backward_gelu(
     __nv_bfloat16* __restrict__ dhidden, float* __restrict__ dweight, float* __restrict__ dbias,
-    float* partial, unsigned* __restrict__ tickets, const __nv_bfloat16* __restrict__ dy,
-    const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ weight,
-    const __nv_bfloat16* __restrict__ hidden, int M, int N, int K, int chunk, int input_blocks,
-    int accumulate)
+    const __nv_bfloat16* __restrict__ dy, const __nv_bfloat16* __restrict__ x,
+    const __nv_bfloat16* __restrict__ weight, const __nv_bfloat16* __restrict__ hidden, int M,
+    int N, int K, int chunk, int input_blocks)
 {
     __shared__ Stages shared;
     int block = blockIdx.x;
     if (block >= input_blocks) {
-        Gradients to = {dweight, dbias, partial, tickets, accumulate};
-        backward_weight(shared, to, dy, x, M, N, K, chunk, block - input_blocks);
+        backward_weight(shared, dweight, dbias, dy, x, M, N, K, chunk, block - input_blocks);
         return;
     }
     backward_input(
@@ -312,4 +219,20 @@ extern "C" __global__ void __launch_bounds__(128) linear_mma_backward_gelu(
             return *reinterpret_cast<const uint2*>(hidden + (size_t)row * K + column);
         },
         [](float4 q, uint2 at) { return pack_quad(multiply_quad(q, gelu_slopes(at))); });
+}
+
+// dweight[i] = (accumulate ? dweight[i] : 0) + partial[0][i] + partial[1][i] + ...; dbias, unless
+// null, from what follows the N*K of dweight in each slab. partial [splits,N*K+N].
+// Launch: block 128; grid ceil((N*K+N)/512): four sums a thread, each in the order of the splits.
+extern "C" __global__ void __launch_bounds__(128) linear_mma_reduce(
+    float* __restrict__ dweight, float* __restrict__ dbias, const float* __restrict__ partial,
+    int N, int K, int splits, int accumulate)
+{
+    long long weights = (long long)N * K, count = weights + N;
+    long long first = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4;
+    float* to = first < weights ? dweight + first : dbias + (first - weights);
+    if (first >= count || (first >= weights && !dbias)) return;
+    float4 sum = accumulate ? load_quad(to, 4) : same_quad(0.0f);
+    for (int z = 0; z < splits; z++) sum = add_quad(sum, load_quad(partial + z * count + first, 4));
+    store_quad(to, sum, 4);
 }

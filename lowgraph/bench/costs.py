@@ -154,9 +154,7 @@ class _CountedParts(Parts):
             assert isinstance(self.library, _CountingLibrary)
             products, blas = _Products(self.library), self.blas
             blas.backend, blas._backend = self._backend, products
-            blas._layers = Layers(
-                products, self._backend, self.library, choose, blas.workspaces.tickets
-            )
+            blas._layers = Layers(products, self._backend, self.library, choose)
 
     def _fill(self, *given: Any) -> None:
         """Nobody reads the weights."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -37,16 +36,8 @@ class LayerPlan(NamedTuple):
 class Layers:
     """Plans of layers, by the routes that `choose` gives them."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        name: str,
-        library: Library,
-        choose: Chooser,
-        tickets: Callable[[int], Slice],
-    ) -> None:
-        """name: the backend's, as `choose` knows it. tickets: of a stream, see `Workspaces`."""
-        self._tickets = tickets
+    def __init__(self, backend: Backend, name: str, library: Library, choose: Chooser) -> None:
+        """name: the backend's, as `choose` knows it."""
         self._backend = backend
         self._name = name
         self._library = library
@@ -64,7 +55,7 @@ class Layers:
         """
         first, weight = self.routes(layer)
         with ExitStack() as made:
-            maker = Maker(self._backend, self._library, layer, workspace_bytes, self._tickets, made)
+            maker = Maker(self._backend, self._library, layer, workspace_bytes, made)
             steps: tuple[Step, ...]
             apart: tuple[Step, ...]
             text = first.value

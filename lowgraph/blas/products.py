@@ -76,7 +76,7 @@ class Blas(LinearCalls):
         except BaseException:
             self.workspaces.close()
             raise
-        self._layers = Layers(self._backend, self.backend, library, routes, self.workspaces.tickets)
+        self._layers = Layers(self._backend, self.backend, library, routes)
 
     @property
     def workspace(self) -> Slice:

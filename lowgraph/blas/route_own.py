@@ -53,7 +53,7 @@ def _bf16(maker: Maker) -> Step:
     if layer.form.has_norm:
         return _normed(maker)
     if layer.form.is_backward:
-        return _with_workspace(maker, _backward(maker))
+        return _with_workspace(_backward(maker))
     fused = _fused(maker)
     calls: dict[Form, Callable[..., None]] = {
         Form.BIAS: fused.forward_bias,
@@ -89,12 +89,11 @@ def apart(maker: Maker) -> tuple[Step, ...]:
 
     def first(stream: int, workspace: Slice, tensors: tuple[Any, ...]) -> None:
         dx, _, _, *read = tensors
-        call(stream, dx, None, None, 0, 0, *read)
+        call(stream, dx, None, None, workspace.address, *read)
 
     def weight(stream: int, workspace: Slice, tensors: tuple[Any, ...]) -> None:
         _, dweight, dbias, *read = tensors
-        tickets = maker.tickets(stream)
-        call(stream, None, dweight, dbias, workspace.address, tickets, *read)
+        call(stream, None, dweight, dbias, workspace.address, *read)
 
     return first, weight
 
@@ -106,7 +105,6 @@ def _fused(maker: Maker) -> ops.FusedLinear:
 def _backward(maker: Maker) -> Callable[..., None]:
     fused = _fused(maker)
     maker.need(fused.workspace_shape())
-    maker.need_tickets(*fused.tickets_shape())
     gelu = maker.layer.form is Form.BACKWARD_GELU
     return fused.backward_gelu if gelu else fused.backward
 
@@ -118,9 +116,9 @@ def _plain(call: Callable[..., None]) -> Step:
     return run
 
 
-def _with_workspace(maker: Maker, call: Callable[..., None]) -> Step:
+def _with_workspace(call: Callable[..., None]) -> Step:
     def run(stream: int, workspace: Slice, tensors: tuple[Any, ...]) -> None:
         dx, dweight, dbias, *read = tensors
-        call(stream, dx, dweight, dbias, workspace.address, maker.tickets(stream), *read)
+        call(stream, dx, dweight, dbias, workspace.address, *read)
 
     return run

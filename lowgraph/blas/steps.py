@@ -10,7 +10,6 @@ from typing import Any
 from lowgraph.blas.backend import Backend, Product
 from lowgraph.blas.epilogue import Epilogue
 from lowgraph.blas.layer import Layer
-from lowgraph.blas.workspace import TICKETS
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
 from lowgraph.memory import Slice, readable
@@ -24,8 +23,7 @@ Step = Callable[[int, Slice, tuple[Any, ...]], None]
 class Maker:
     """Plans what the steps of one layer run.
 
-    Attributes: layer, library, tickets (those of a stream, see `Workspaces`), texts (how the
-    products planned so far are run).
+    Attributes: layer, library, texts (how the products planned so far are run).
     """
 
     def __init__(
@@ -34,11 +32,9 @@ class Maker:
         library: Library,
         layer: Layer,
         workspace_bytes: int,
-        tickets: Callable[[int], Slice],
         made: ExitStack,
     ) -> None:
         """made: takes what is to be freed with the plan."""
-        self.tickets = tickets
         self.layer = layer
         self.library = library
         self.texts: list[str] = []
@@ -60,12 +56,4 @@ class Maker:
             raise ConfigError(
                 f"{self.layer.as_call()} sums in {readable(nbytes)}, and the workspace has "
                 f"{readable(self._room)}: give the Blas a larger one (blas.resize({nbytes}))"
-            )
-
-    def need_tickets(self, count: int) -> None:
-        """Raise ConfigError if a stream has not so many."""
-        if count > TICKETS:
-            raise ConfigError(
-                f"{self.layer.as_call()} sums {count} tiles in parts, and a stream has {TICKETS} "
-                "tickets: take another route"
             )

@@ -12,14 +12,11 @@ import numpy as np
 
 from lowgraph import driver
 from lowgraph.errors import ContextPoisoned, PoolError
-from lowgraph.memory import PersistentPool, Slice, fill_zero
+from lowgraph.memory import PersistentPool, Slice
 
-__all__ = ["TICKETS", "Workspaces", "workspace_bytes"]
+__all__ = ["Workspaces", "workspace_bytes"]
 
 _MIB = 1 << 20
-
-TICKETS = 256
-"""Counters that each stream has beside its workspace."""
 
 
 def workspace_bytes(compute_capability: tuple[int, int]) -> int:
@@ -28,18 +25,13 @@ def workspace_bytes(compute_capability: tuple[int, int]) -> int:
 
 
 class Workspaces:
-    """Slices by stream handle. A stream must live until its workspace is released.
-
-    With each go tickets, uint32 [TICKETS]: 0 between the launches of the stream, for kernels whose
-    last block does more than the others.
-    """
+    """Slices by stream handle. A stream must live until its workspace is released."""
 
     def __init__(self, pool: PersistentPool, nbytes: int) -> None:
         """Hold none yet; each will have `nbytes`."""
         self.nbytes = nbytes
         self._pool = pool
         self._by_stream: dict[int, Slice] = {}
-        self._tickets: dict[int, Slice] = {}
 
     def get(self, stream: int) -> Slice | None:
         """The stream's workspace, or None."""
@@ -49,10 +41,6 @@ class Workspaces:
         """The stream's workspace, taken from the pool if need be. Outside windows."""
         found = self._by_stream.get(stream)
         return found if found is not None else self._take(stream)
-
-    def tickets(self, stream: int) -> Slice:
-        """The tickets of a stream that has a workspace."""
-        return self._tickets[stream]
 
     def resize(self, nbytes: int) -> None:
         """Replace every workspace by one of `nbytes`. Raises WorkspaceInUse: nothing changed."""
@@ -76,7 +64,6 @@ class Workspaces:
             if not driver.stream.is_done(stream):
                 driver.stream.synchronize(stream)
         self._pool.give_back(piece)
-        self._pool.give_back(self._tickets.pop(stream))
         del self._by_stream[stream]
 
     def close(self) -> None:
@@ -94,10 +81,5 @@ class Workspaces:
         name = f"blas workspace of stream {stream:#x}"
         piece = self._pool.take(name, self.nbytes, np.uint8, lasting=True)
         self._pool.make_exclusive(piece)
-        tickets = self._pool.take(
-            f"blas tickets of stream {stream:#x}", (TICKETS,), np.uint32, lasting=True
-        )
-        fill_zero(tickets, stream)
-        self._tickets[stream] = tickets
         self._by_stream[stream] = piece
         return piece

@@ -81,8 +81,9 @@ class FusedLinear:
 
     def _prepare_backward(self, library: Library, tile: tuple[int, int]) -> None:
         rows, outputs, inputs = self._sizes
-        self._backward, self._backward_gelu = (
-            _kernel(library, f"linear_mma_{name}", tile) for name in ("backward", "backward_gelu")
+        self._backward, self._backward_gelu, self._reduce = (
+            _kernel(library, f"linear_mma_{name}", tile)
+            for name in ("backward", "backward_gelu", "reduce")
         )
         across = ceil_div(inputs, tile[1])
         self._input_blocks = across * ceil_div(rows, tile[0])
@@ -90,20 +91,12 @@ class FusedLinear:
         chunk = max(_LEAST_CHUNK, ceil_div(rows, ceil_div(2 * _ENOUGH_BLOCKS, tiles)))
         self._chunk = ceil_div(chunk, _DEPTH) * _DEPTH
         self._splits = max(1, ceil_div(rows, self._chunk))
-        self._tiles = tiles
         self._weight_blocks = tiles * self._splits
 
     def workspace_shape(self) -> tuple[int, int]:
         """Return the shape of the float32 workspace of backward: one sum for each part of rows."""
         _, outputs, inputs = self._sizes
         return (self._splits, outputs * inputs + outputs)
-
-    def tickets_shape(self) -> tuple[int]:
-        """Return the shape of the uint32 tickets of backward: one for each tile of dweight.
-
-        None where the rows are one part.
-        """
-        return (self._tiles if self._splits > 1 else 0,)
 
     def forward(self, stream: Stream, y: Pointer, x: Pointer, weight: Pointer) -> None:
         """Overwrite y; one launch."""
@@ -153,7 +146,6 @@ class FusedLinear:
         dweight: Pointer | None,
         dbias: Pointer | None,
         workspace: Pointer,
-        tickets: Pointer,
         dy: Pointer,
         x: Pointer,
         weight: Pointer,
@@ -163,13 +155,12 @@ class FusedLinear:
         """Overwrite dx, and overwrite dweight and dbias or, if `accumulate`, add to them.
 
         dx, dweight, dbias: None if nobody wants them, and dbias None with dweight: the bits of
-        each are the same alone; one launch. workspace: of `workspace_shape`. tickets: of
-        `tickets_shape`, 0 before the first launch, and left at 0 by each; two launches that may run
-        at once share neither.
+        each are the same alone. workspace: of `workspace_shape`. Two launches, or one when the rows
+        are one part and nothing is added to, or for dx alone.
         """
         tensors = (dy, x, weight)
         self._launch_backward(
-            self._backward, stream, dx, (dweight, dbias, workspace, tickets), tensors, accumulate
+            self._backward, stream, dx, (dweight, dbias, workspace), tensors, accumulate
         )
 
     def backward_gelu(
@@ -179,7 +170,6 @@ class FusedLinear:
         dweight: Pointer | None,
         dbias: Pointer | None,
         workspace: Pointer,
-        tickets: Pointer,
         dy: Pointer,
         active: Pointer,
         weight: Pointer,
@@ -193,12 +183,7 @@ class FusedLinear:
         """
         tensors = (dy, active, weight, hidden)
         self._launch_backward(
-            self._backward_gelu,
-            stream,
-            dhidden,
-            (dweight, dbias, workspace, tickets),
-            tensors,
-            accumulate,
+            self._backward_gelu, stream, dhidden, (dweight, dbias, workspace), tensors, accumulate
         )
 
     def _launch(self, kernel: Kernel, stream: Stream, *tensors: Pointer) -> None:
@@ -210,16 +195,28 @@ class FusedLinear:
         kernel: Kernel,
         stream: Stream,
         dx: Pointer | None,
-        sums: tuple[Pointer | None, Pointer | None, Pointer, Pointer],
+        sums: tuple[Pointer | None, Pointer | None, Pointer],
         tensors: tuple[Pointer, ...],
         accumulate: bool,
     ) -> None:
-        dweight, dbias, workspace, tickets = sums
+        _, outputs, inputs = self._sizes
+        dweight, dbias, workspace = sums
+        own_bias = 0 if dbias is None else dbias
+        own_weight = 0 if dweight is None else dweight
+        in_parts = dweight is not None and (self._splits > 1 or accumulate)
+        to, to_bias = own_weight, own_bias
+        if in_parts:
+            to = workspace
+            to_bias = 0 if dbias is None else _after(workspace, outputs * inputs)
         input_blocks = 0 if dx is None else self._input_blocks
-        sizes = (*self._sizes, self._chunk, input_blocks, accumulate)
+        sizes = (*self._sizes, self._chunk, input_blocks)
         grid = input_blocks + (0 if dweight is None else self._weight_blocks)
-        to = (0 if pointer is None else pointer for pointer in (dx, dweight, dbias))
-        kernel(stream, grid, _THREADS, *to, workspace, tickets, *tensors, *sizes)
+        kernel(stream, grid, _THREADS, 0 if dx is None else dx, to, to_bias, *tensors, *sizes)
+        if in_parts:
+            count = outputs * inputs + outputs
+            more = (outputs, inputs, self._splits, accumulate)
+            grid = ceil_div(count, 4 * _THREADS)
+            self._reduce(stream, grid, _THREADS, own_weight, own_bias, workspace, *more)
 
 
 def _tile(rows: int, columns: int) -> tuple[int, int]:
@@ -233,3 +230,8 @@ def _tile(rows: int, columns: int) -> tuple[int, int]:
 
 def _kernel(library: Library, name: str, tile: tuple[int, int]) -> Kernel:
     return library.kernel(_FILE, name, {"TILE_M": tile[0], "TILE_N": tile[1]})
+
+
+def _after(floats: Pointer, count: int) -> int:
+    """Return the address `count` float32 numbers on."""
+    return (floats if isinstance(floats, int) else floats.address) + 4 * count

@@ -135,8 +135,8 @@ def test_beside_a_side_stream_dx_waits_for_no_other_gradient(
         case.run(blas, main, side=side)
         case.run(blas, main, side=main)
     suffix = "" if form is Form.BACKWARD else "_gelu"
-    both = f"linear_mma_backward{suffix}"
-    assert seen == [(both, main), (both, side), (both, main)]
+    both, reduce = f"linear_mma_backward{suffix}", "linear_mma_reduce"
+    assert seen == [(both, main), (both, side), (reduce, side), (both, main), (reduce, main)]
 
 
 def test_the_table_takes_each_layer_as_a_model_has_it(bench: Bench) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from lowgraph.errors import ConfigError
-from lowgraph.memory import Slice
 from lowgraph.ops import FusedLinear
 from tests.hostdev.narrow_floats import BFLOAT16
 from tests.ops import twins
@@ -59,11 +58,6 @@ def whole(seed: int, *shape: int) -> Array:
 
 def narrow(rig: Rig, *shape: int, name: str) -> Output:
     return output(rig, *shape, dtype=np.uint16, name=name)
-
-
-def put_tickets(rig: Rig, layer: FusedLinear) -> Slice:
-    """The tickets of its backward, 0 as they are before each launch."""
-    return rig.put(np.zeros(layer.tickets_shape(), np.uint32))
 
 
 def assert_rounded(got: Output, want: Array, slack: Array, what: str) -> None:
@@ -124,11 +118,11 @@ def test_backward(
         sums = [[in_place(rig, array) for array in before] for _ in range(2)]
     else:
         sums = [[output(rig, *array.shape) for array in before] for _ in range(2)]
-    room, tickets = output(rig, *layer.workspace_shape(), name="workspace"), put_tickets(rig, layer)
+    room = output(rig, *layer.workspace_shape(), name="workspace")
 
-    layer.backward(rig.stream, dx, *sums[0], room, tickets, dy, x, weight, accumulate=accumulate)
+    layer.backward(rig.stream, dx, *sums[0], room, dy, x, weight, accumulate=accumulate)
     layer.backward_gelu(
-        rig.stream, dhidden, *sums[1], room, tickets, dy, x, weight, hidden, accumulate=accumulate
+        rig.stream, dhidden, *sums[1], room, dy, x, weight, hidden, accumulate=accumulate
     )
 
     product, slack = case.dy @ case.weight, sum_slack(case.dy, case.weight)
@@ -144,7 +138,6 @@ def test_backward(
         slack = sum_slack(case.dy.T, ones, added[1][:, None])[:, 0]
         assert_rounded(dbias, case.dy.sum(axis=0) + added[1], slack, "dbias")
     room.get()
-    assert not rig.get(tickets).any(), "the next launch counts from 0"
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -156,10 +149,10 @@ def test_whole_numbers_are_exact(rig: Rig, size: tuple[int, int, int], seed: int
     wide = output(rig, case.rows, case.outputs)
     dx = narrow(rig, case.rows, case.inputs, name="dx")
     dweight, dbias = output(rig, *case.weight.shape), output(rig, case.outputs)
-    room, tickets = output(rig, *layer.workspace_shape()), put_tickets(rig, layer)
+    room = output(rig, *layer.workspace_shape())
 
     layer.forward_wide(rig.stream, wide, x, weight)
-    layer.backward(rig.stream, dx, dweight, dbias, room, tickets, dy, x, weight)
+    layer.backward(rig.stream, dx, dweight, dbias, room, dy, x, weight)
 
     np.testing.assert_array_equal(wide.get(), case.x @ case.weight.T)
     np.testing.assert_array_equal(dx.get(), BFLOAT16.bits(case.dy @ case.weight))
@@ -173,9 +166,8 @@ def test_gradients_that_nobody_wants_are_not_written(rig: Rig, rows: int) -> Non
     layer = case.layer(rig)
     x, weight, dy = (rig.put(case.bits[name]) for name in ("x", "weight", "dy"))
     dweight, room = output(rig, *case.weight.shape), output(rig, *layer.workspace_shape())
-    tickets = put_tickets(rig, layer)
 
-    layer.backward(rig.stream, None, dweight, None, room, tickets, dy, x, weight)
+    layer.backward(rig.stream, None, dweight, None, room, dy, x, weight)
 
     slack = sum_slack(case.dy.T, case.x)
     assert_rounded(dweight, case.dy.T @ case.x, slack, "dweight")
@@ -192,17 +184,17 @@ def test_each_gradient_alone_has_the_bits_of_both(
     call = layer.backward_gelu if gelu else layer.backward
     names = ("dy", "x", "weight", "hidden") if gelu else ("dy", "x", "weight")
     read = [rig.put(case.bits[name]) for name in names]
-    room, tickets = output(rig, *layer.workspace_shape()), put_tickets(rig, layer)
+    room = output(rig, *layer.workspace_shape())
 
     def outputs() -> list[Output]:
         dweight, dbias = output(rig, *case.weight.shape), output(rig, case.outputs)
         return [narrow(rig, case.rows, case.inputs, name="dx"), dweight, dbias]
 
     both, alone = outputs(), outputs()
-    call(rig.stream, *both, room, tickets, *read)
-    call(rig.stream, alone[0], None, None, 0, 0, *read)
+    call(rig.stream, *both, room, *read)
+    call(rig.stream, alone[0], None, None, 0, *read)
     assert np.isnan(alone[1].get()).all()
-    call(rig.stream, None, *alone[1:], room, tickets, *read)
+    call(rig.stream, None, *alone[1:], room, *read)
     for one, other in zip(both, alone, strict=True):
         assert_same_bits(one.get(), other.get())
 
@@ -219,9 +211,9 @@ def test_repeats_bit_for_bit(rig: Rig, size: tuple[int, int, int]) -> None:
         y = narrow(rig, case.rows, case.outputs, name="y")
         dx = narrow(rig, case.rows, case.inputs, name="dx")
         dweight, dbias = output(rig, *case.weight.shape), output(rig, case.outputs)
-        room, tickets = output(rig, *layer.workspace_shape()), put_tickets(rig, layer)
+        room = output(rig, *layer.workspace_shape())
         layer.forward_bias(rig.stream, y, x, weight, bias)
-        layer.backward(rig.stream, dx, dweight, dbias, room, tickets, dy, x, weight)
+        layer.backward(rig.stream, dx, dweight, dbias, room, dy, x, weight)
         return [tensor.get() for tensor in (y, dx, dweight, dbias)]
 
     first = run()
@@ -234,10 +226,10 @@ def test_no_rows_give_no_gradient(rig: Rig) -> None:
     layer = FusedLinear(rig.library, 0, 8, 16)
     untouched = narrow(rig, 4, name="y")
     dweight, dbias = output(rig, 16, 8), output(rig, 16)
-    room, tickets = output(rig, *layer.workspace_shape()), put_tickets(rig, layer)
+    room = output(rig, *layer.workspace_shape())
 
     layer.forward(rig.stream, untouched, 0, 0)
-    layer.backward(rig.stream, untouched, dweight, dbias, room, tickets, 0, 0, 0)
+    layer.backward(rig.stream, untouched, dweight, dbias, room, 0, 0, 0)
 
     assert (untouched.get() == 0xFFFF).all()
     assert (dweight.get() == 0).all()

@@ -292,8 +292,7 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     linear, long = ops.FusedLinear(lib, ROWS, C, 16), ops.FusedLinear(lib, 300, C, 16)
     x, y, weight = narrow(300, C), narrow(300, 16), narrow(16, C)
     wide, bias, dweight, room = f(300, 16), f(16), f(16, C), f(*long.workspace_shape())
-    tickets = rig.put(np.zeros(long.tickets_shape(), np.uint32))
-    sums, narrow_bias = (dweight, bias, room, tickets), narrow(16)
+    sums, narrow_bias = (dweight, bias, room), narrow(16)
     exact = ops.LinearTf32(lib, ROWS, C, 16)
     fx, fy, fw, grads = f(ROWS, C), f(ROWS, 16), f(16, C), (f(ROWS, C), dweight, bias)
     return {
@@ -328,11 +327,11 @@ def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
         ),
         "fusedlinear backward, added": (
             lambda: linear.backward(s, x, *sums, y, x, weight, accumulate=True),
-            1,
+            2,
         ),
-        "fusedlinear backward, long": (lambda: long.backward(s, x, *sums, y, x, weight), 1),
+        "fusedlinear backward, long": (lambda: long.backward(s, x, *sums, y, x, weight), 2),
         "fusedlinear backward, dx": (
-            lambda: long.backward(s, x, None, None, 0, 0, y, x, weight),
+            lambda: long.backward(s, x, None, None, room, y, x, weight),
             1,
         ),
     }

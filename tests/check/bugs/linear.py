@@ -5,8 +5,12 @@ from __future__ import annotations
 from tests.check.bugs.bug import Bug
 
 _COPIES = ("multiply_tiles", "start_stage", "start_operand", "start_copy")
-_OF_OTHERS = "return __ldcg(reinterpret_cast<const float4*>(from));"
-_SLAB = "store_quad(slab + (size_t)row * K + column, quad, 4);"
+_WITH_HIDDEN = """hidden, int M,
+    int N, int K, int chunk, int input_blocks)
+{
+    __shared__ Stages shared;
+    int block = blockIdx.x;
+    """
 _ADD = "    float4 add = load_valid<false>(bias + own.column, own.valid);\n"
 _PRODUCT = """    Sums<Lines, Lines> sums = {};
     multiply_slices(sums, slice, a, nullptr, b, K);
@@ -55,18 +59,15 @@ MMA = (
         why="out is its own residual, and nobody has copied the stream into it.",
     ),
     Bug(
-        name="linear_mma_split_that_waits_for_none",
-        file="gemm_mma.cu", kernel="linear_mma_backward_gelu", kind="global-race",
+        name="linear_mma_first_tile_of_nobody",
+        file="gemm_mma.cu", kernel="linear_mma_reduce", kind="uninitialised-read",
         scenario="linear_mma_backward_gelu",
-        old="if (is_last_split(to.tickets + tile, splits)) add_splits(",
-        new="if (split == splits - 1) add_splits(",
-        at=(
-            _OF_OTHERS, _SLAB, "slab[(size_t)N * K + row] = sum;",
-            "all += __ldcg(from + z * slab);",
-        ),
-        through=("store_quad", "load_quads", "add_splits"),
-        other_kinds=(("uninitialised-read", "it adds up what others have not yet written"),),
-        why="The last split adds up all of a tile, whether the others are done or not.",
+        old=_WITH_HIDDEN + "if (block >= input_blocks) {",
+        new=_WITH_HIDDEN + "if (block > input_blocks) {",
+        at=("for (int z = 0; z < splits; z++) sum = add_quad(sum, load_quad(partial",),
+        through=("load_quad",),
+        why="The first block of the weight's gradient takes itself for one of dx, behind its last"
+            " row: linear_mma_reduce sums a tile that nobody has written.",
     ),
 )  # fmt: skip
 

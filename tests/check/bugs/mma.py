@@ -10,8 +10,7 @@ _AHEAD = "start_numbers(numbers, stage_before(stage), lse, delta, ahead, T);"
 _READ_NUMBERS = ("ds[n][0] = ds[n][2] = -numbers.delta[slot + 8 * n];",
                  "ds[n][1] = ds[n][3] = -numbers.delta[slot + 8 * n + 1];",
                  "float base = numbers.lse[slot + 8 * n + r % 2] * LOG2_E;")  # fmt: skip
-_OF_OTHERS = "return __ldcg(reinterpret_cast<const float4*>(from));"
-_SLAB = "store_quad(slab + (size_t)row * K + column, quad, 4);"
+_SLAB = "store_quad(dweight + slab + (size_t)row * K + column, quad, 4);"
 
 ATTENTION = (
     Bug(
@@ -73,10 +72,10 @@ ATTENTION = (
 LINEAR = (
     Bug(
         name="linear_mma_one_split_more",
-        file="gemm_mma.cu", kernel="linear_mma_backward", kind="out-of-bounds",
+        file="gemm_mma.cu", kernel="linear_mma_reduce", kind="out-of-bounds",
         scenario="linear_mma",
-        old="for (int z = 0; z < splits; z++) {", new="for (int z = 0; z <= splits; z++) {",
-        at=(_OF_OTHERS,), through=("load_quads", "add_splits"),
+        old="for (int z = 0; z < splits; z++)", new="for (int z = 0; z <= splits; z++)",
+        through=("load_quad",),
         why="One part more is summed than the workspace holds.",
     ),
     Bug(
@@ -92,37 +91,19 @@ LINEAR = (
         name="linear_mma_slabs_overlap",
         file="gemm_mma.cu", kernel="linear_mma_backward", kind="global-race",
         scenario="linear_mma",
-        old="to.partial + split * ((size_t)N * K + N);",
-        new="to.partial + split * (size_t)N * K;",
-        at=(_SLAB, "slab[(size_t)N * K + row] = sum;"), through=("store_quad",),
+        old="size_t slab = split * ((size_t)N * K + N);",
+        new="size_t slab = split * (size_t)N * K;",
+        at=(_SLAB, "{ dbias[slab + row] = sum; }"), through=("store_quad",),
         why="A slab's part of dbias lies where the next slab's part of dweight begins: two blocks"
             " write there.",
     ),
     Bug(
         name="linear_mma_gradient_not_zeroed",
-        file="gemm_mma.cu", kernel="linear_mma_backward", kind="uninitialised-read",
+        file="gemm_mma.cu", kernel="linear_mma_reduce", kind="uninitialised-read",
         scenario="linear_mma", old="", new="", fault="added to nothing",
-        at=("return to.accumulate ? load_quad(to.dweight",), through=("load_quad",),
+        at=("float4 sum = accumulate ? load_quad(to, 4) : same_quad(0.0f);",),
+        through=("load_quad",),
         why="The weight's gradient is added to memory that nobody has written.",
-    ),
-    Bug(
-        name="linear_mma_split_without_fence",
-        file="gemm_mma.cu", kernel="linear_mma_backward", kind="global-race",
-        scenario="linear_mma",
-        old="    __threadfence();\n    __syncthreads();\n", new="    __syncthreads();\n",
-        at=(_OF_OTHERS, _SLAB, "slab[(size_t)N * K + row] = sum;"),
-        through=("store_quad", "load_quads", "add_splits"),
-        why="A split takes its ticket with no fence behind its sums: the last one of a tile may"
-            " read what was there before.",
-    ),
-    Bug(
-        name="linear_mma_tickets_of_nobody",
-        file="gemm_mma.cu", kernel="linear_mma_backward", kind="out-of-bounds",
-        scenario="linear_mma",
-        old="is_last_split(to.tickets + tile, splits)",
-        new="is_last_split(to.tickets + block, splits)",
-        at=("last = atomicInc(ticket, splits - 1) == splits - 1;",),
-        why="A ticket for each block is taken where there is one for each tile.",
     ),
 )  # fmt: skip
 

@@ -75,10 +75,9 @@ def linear_mma(bench: Bench, fault: str) -> list[Check]:
     device_bias, dx = bench.put(bias, "bias"), bench.empty((M, K), BFLOAT16, "dx")
     dweight, dbias = bench.empty((N, K), name="dweight"), bench.empty(N, name="dbias")
     space = bench.empty(layer.workspace_shape(), name="workspace")
-    tickets = bench.put(np.zeros(layer.tickets_shape(), np.uint32), "tickets")
     layer.forward_residual(bench.stream, out, device_x, device_weight, device_bias, out)
     layer.backward(
-        bench.stream, dx, dweight, dbias, space, tickets, device_dy, device_x, device_weight,
+        bench.stream, dx, dweight, dbias, space, device_dy, device_x, device_weight,
         accumulate=fault == "added to nothing",
     )  # fmt: skip
     product = exact_x @ exact_weight.T
@@ -179,9 +178,8 @@ def linear_mma_backward_gelu(bench: Bench, fault: str) -> list[Check]:
     layer, dhidden = FusedLinear(library(bench), M, K, N), bench.empty((M, K), BFLOAT16, "dhidden")
     dweight, dbias = bench.empty((N, K), name="dweight"), bench.empty(N, name="dbias")
     space = bench.empty(layer.workspace_shape(), name="workspace")
-    tickets = bench.put(np.zeros(layer.tickets_shape(), np.uint32), "tickets")
     read = [bench.put(array) for array in (dy, active, weight, hidden)]
-    layer.backward_gelu(bench.stream, dhidden, dweight, dbias, space, tickets, *read)
+    layer.backward_gelu(bench.stream, dhidden, dweight, dbias, space, *read)
     want = twins.gelu_backward(exact_dy @ exact_weight, exact_hidden)
     return [
         Check("dweight", bench.get(dweight), exact_dy.T @ exact_active, CLOSE),
