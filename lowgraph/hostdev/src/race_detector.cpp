@@ -61,6 +61,7 @@ void RaceDetector::block_begins(Block&, uint64_t) {
     tell_pending();
     order_.begin_block();
     log_.begin_block();
+    passes_.forget();
     block_starts_.push_back(order_.block_start);
 }
 

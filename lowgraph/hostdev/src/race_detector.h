@@ -5,6 +5,7 @@
 #include "block.h"
 #include "race.h"
 #include "race_grid.h"
+#include "race_passes.h"
 #include "race_sites.h"
 #include "race_sync.h"
 #include "race_works.h"
@@ -75,6 +76,7 @@ private:
     Touched touched_by_launch();
 
     // race_barriers.cpp
+    bool tell_left_out(Block& block, uint32_t operation);
     void compare_sites(Block& block);
     void check_sources(Block& block, Warp& warp, uint32_t lanes);
 
@@ -82,6 +84,7 @@ private:
     Grid grid_;
     ThreadOrder order_;
     SyncLog log_{order_};
+    Passes passes_;
     Shadow global_, shared_;
     Sites& sites_ = sites();
     std::vector<uint32_t> block_starts_;
