@@ -26,6 +26,9 @@ MISSES: dict[str, str] = json.loads(
 
 NAMES = [bug.name for bug in BUGS]
 
+ENDS = {"right", "wrong", "fault"}
+"""What run_bug.py says under the checker of a bug that neither killed Python nor went on for ever."""
+
 QUICK = {
     "fill_no_guard",
     "add_freed_input",
@@ -149,6 +152,7 @@ def test_no_finding_without_a_bug(checker: None) -> None:
 )
 def test_the_checker_finds_it(verdicts: dict[str, Verdict], judged: str) -> None:
     verdict = verdicts[judged]
+    assert verdict.result in ENDS, f"the process did not come to an end of its own: {verdict}"
     if judged in MISSES:
         assert not verdict.found, f"{judged} is found: take it off misses.json"
     else:
