@@ -27,7 +27,7 @@ MISSES: dict[str, str] = json.loads(
 NAMES = [bug.name for bug in BUGS]
 
 ENDS = {"right", "wrong", "fault"}
-"""What run_bug.py says under the checker of a bug that neither killed Python nor went on for ever."""
+"""What run_bug.py says of a bug that neither killed Python nor went on for ever."""
 
 QUICK = {
     "fill_no_guard",
