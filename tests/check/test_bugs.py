@@ -18,6 +18,7 @@ from tests.check.bugs.bug import KERNELS, KINDS, Bug, make_sources
 from tests.check.bugs.scenarios import SCENARIOS
 from tests.check.bugs.table import BUGS, BY_NAME
 from tests.check.judging import Verdict, check, has_checker, judge_all
+from tools.bug_table import CHECK
 
 MISSES: dict[str, str] = json.loads(
     Path(__file__).with_name("misses.json").read_text(encoding="utf-8")
@@ -120,6 +121,13 @@ def test_every_bug_compiles(tmp_path: Path) -> None:
 
 
 # ---- under the checker ----
+
+
+def test_no_bug_of_the_recorded_run_took_python_with_it() -> None:
+    """All of them: an ordinary run of the tests has one of each kind."""
+    held = json.loads(CHECK.read_text(encoding="utf-8"))
+    assert set(held) == set(NAMES)
+    assert {verdict["result"] for verdict in held.values()} <= ENDS
 
 
 @pytest.fixture(scope="module")
