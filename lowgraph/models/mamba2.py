@@ -73,7 +73,7 @@ class Mamba2(Model):
         self.precision = precision
         self.branches = branch_count(branches, config.width)
         self._blas = blas
-        blas.sides.make(spare_streams(self.branches))
+        blas.sides.make(spare_streams(self.branches), yields=True)
         own = self.parameters, self.gradients
         self._layers = PerceptionLayers(config, library, blas, pool, *own, self.shadow, precision)
         self._mixer = Mixer(config.mixer, self._layers, library, pool, *own, precision)

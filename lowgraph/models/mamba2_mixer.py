@@ -125,11 +125,11 @@ class Mixer:
         dprojected = self._pool.take("dprojected", (rows, self._sizes.projected))
         self._norm_backward(stream, names, dout, dprojected, saved, branches)
         linear.drop(saved.rstd, saved.y)
-        if beside is not None:
-            beside()
         linear.weight_gradient(branches.fork(), names.out_proj, dy, saved.normed)
         branches.drop(saved.normed)
         dy_read = branches.mark()
+        if beside is not None:  # behind the mark, which the chain waits for
+            beside()
         dconvolved = self._ssd_backward(stream, names, dout, dprojected, saved, batch, branches)
         linear.drop(dout, saved.dt, saved.decay, saved.scores, saved.states)
         self._conv_backward(stream, names, dconvolved, dprojected, saved, batch, branches)

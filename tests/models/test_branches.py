@@ -142,11 +142,31 @@ def test_side_streams_go_with_the_blas(rig: Rig, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(gate, "observer", lambda name, args, code: seen.append(name))
     blas.sides.make(2)
     blas.sides.make(1)
-    assert seen.count("cuStreamCreate") == 2
+    assert seen.count("cuStreamCreateWithPriority") == 2
     blas.close()
     blas.close()
     assert seen.count("cuStreamDestroy") == 2
     assert seen.count("cuEventCreate") == seen.count("cuEventDestroy") == 6
+    pool.close()
+
+
+@pytest.mark.parametrize("yields", [False, True])
+def test_side_streams_have_the_priority_of_the_stream_beside_them_or_the_least(
+    rig: Rig, yields: bool
+) -> None:
+    pool = PersistentPool(rig.device)
+    greatest = driver.stream.greatest_priority()
+    assert greatest < 0
+    main = driver.stream.create(priority=greatest)
+    blas = Blas(rig.device, rig.library, main, pool)
+    blas.sides.make(1, yields=yields)
+    side = blas.sides.fork(main, 0)
+    blas.sides.join(main, 0)
+    assert driver.stream.priority_of(main) == greatest
+    assert driver.stream.priority_of(side) == (0 if yields else greatest)
+    blas.close()
+    driver.stream.synchronize(main)
+    driver.stream.destroy(main)
     pool.close()
 
 
