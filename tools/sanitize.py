@@ -43,6 +43,7 @@ NOT_RUN = [
     "tests/hostdev/driver/test_driver_build.py::test_no_part_has_a_warning",
     "tests/hostdev/test_debugging.py::test_gdb_stops_in_one_cuda_thread_at_a_line",
     "tests/hostdev/test_debugging.py::test_the_page_stops_where_it_says",
+    "tests/hostdev/test_debugging.py::test_the_native_stack_of_a_fault_names_the_kernels_line",
 ]
 # ThreadSanitizer hands a signal of another thread on at the next call that it knows: the first two
 # stop a kernel by one, in a loop without a call. The others start a shell, which dies under its
