@@ -48,16 +48,25 @@ class Timed(Bench):
         return spread(found[3:])
 
 
+def _norms_apart(layer: Layer, backend: str) -> Routes:
+    """The table's, but for a norm in the launch of a product."""
+    apart = Routes(Route.SEPARATE, Route.SEPARATE)
+    return apart if layer.form.has_norm else choose(layer, backend)
+
+
+def _one_way(layer: Layer, backend: str, route: Route) -> Routes:
+    """That route where cuBLAS is, for there alone are all of them; a norm is where the table is."""
+    if layer.form.has_norm:
+        return choose(layer, backend)
+    return Routes(route, route) if backend == "cublas" else choose(layer, backend)
+
+
 ROUTES: dict[str, Chooser] = {
     "the table's": choose,
     "library": lambda layer, backend: _one_way(layer, backend, Route.LIBRARY),
     "own": lambda layer, backend: _one_way(layer, backend, Route.OWN),
+    "the table's, norms apart": _norms_apart,
 }
-
-
-def _one_way(layer: Layer, backend: str, route: Route) -> Routes:
-    """That route where cuBLAS is, for there alone are all of them."""
-    return Routes(route, route) if backend == "cublas" else choose(layer, backend)
 
 
 def passes(bench: Timed, name: str) -> Iterator[Row]:

@@ -119,6 +119,10 @@ class Blas(LinearCalls):
         """
         return Route.OWN in self._layers.routes(layer)
 
+    def takes_norm(self, layer: Layer) -> bool:
+        """Whether a layer with a norm is one launch; else the caller has two."""
+        return Route.OWN in self._layers.routes(layer)
+
     def gemm(
         self,
         stream: int,

@@ -271,6 +271,24 @@ def bias_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     }
 
 
+def normed_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return the launchers of layers with a norm behind them, alike."""
+    columns, s = ops.NormedLinear.COLUMNS, rig.stream
+    layer, x = ops.NormedLinear(rig.library, ROWS, C), rig.put(np.zeros((ROWS, C), np.uint16))
+    y, weight = (rig.put(np.zeros((rows, columns), np.uint16)) for rows in (ROWS, C))
+    out, row, sums = f(ROWS, columns), f(columns), f(1, 2 * columns)
+    return {
+        "normedlinear forward": (
+            lambda: layer.forward(s, out, y, row, row, x, weight, row, out, row, row),
+            1,
+        ),
+        "normedlinear backward": (
+            lambda: layer.backward(s, out, y, sums, x, weight, out, row, row, row),
+            1,
+        ),
+    }
+
+
 def tensor_core_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     """Return the launchers of tensor-core kernels, alike."""
     lib, s, length = rig.library, rig.stream, 257  # past what one backward kernel takes
@@ -337,7 +355,8 @@ def seen() -> Iterator[list[str]]:
 
 
 MAKERS = (
-    model_calls, bias_calls, run_calls, mamba_calls, perception_calls, tensor_core_calls
+    model_calls, bias_calls, run_calls, mamba_calls, perception_calls, tensor_core_calls,
+    normed_calls,
 )  # fmt: skip
 
 
