@@ -61,9 +61,18 @@ def _one_way(layer: Layer, backend: str, route: Route) -> Routes:
     return Routes(route, route) if backend == "cublas" else choose(layer, backend)
 
 
+def _half(layer: Layer, backend: str, *, backward: bool) -> Routes:
+    """The library's way in one direction, the table's in the other."""
+    if layer.form.is_backward is backward:
+        return _one_way(layer, backend, Route.LIBRARY)
+    return choose(layer, backend)
+
+
 ROUTES: dict[str, Chooser] = {
     "the table's": choose,
     "library": lambda layer, backend: _one_way(layer, backend, Route.LIBRARY),
+    "library forward": lambda layer, backend: _half(layer, backend, backward=False),
+    "library backward": lambda layer, backend: _half(layer, backend, backward=True),
     "own": lambda layer, backend: _one_way(layer, backend, Route.OWN),
     "the table's, norms apart": _norms_apart,
 }

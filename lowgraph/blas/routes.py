@@ -70,13 +70,16 @@ _LIBRARY = Routes(Route.LIBRARY, Route.LIBRARY)
 _SEPARATE = Routes(Route.SEPARATE, Route.SEPARATE)
 _OWN = Routes(Route.OWN, Route.OWN)
 # The layers of a model of width 128 at 2048 rows. Up to here gemm_mma.cu is about as fast as the
-# library's plain products (benchmarks/mma.py), its bias costs 0.4 us, and both gradients share a
-# launch; at twice the width and rows the library is twice as fast.
+# library's plain products (benchmarks/mma.py), and its bias costs 0.4 us; at twice the width and
+# rows the library is twice as fast. Backward it has both gradients in 9 to 10 us where the library
+# takes 11 to 14, two of them for the sum of the bias; but a model that sums biases for two layers a
+# launch is faster with the library: forward, loss and backward of tiny 145 us, 153 with OWN
+# (benchmarks/charlm_passes.py).
 _TINY = 2048 * 128 * 512
 # With a residual only the square layer: of (2048, 512, 128) the library takes 4.0 us, OWN 5.3.
 _NARROW = 2048 * 128 * 128
 # gemm_mma_norm.cu: a norm in the launch of its product, of one width and of rows that give no
-# multiprocessor more than a block. Foreseen and not measured yet: docs/performance.md.
+# multiprocessor more than a block. benchmarks/normed_products.py.
 _MANY_ROWS = 4096
 # linear_tf32.cu: few enough tiles for a wave or two of blocks, and a depth that its warps sum in a
 # turn or two. Foreseen and not measured yet: docs/performance.md, "The MLP".
@@ -97,9 +100,7 @@ _RULES = {
         _Rule(Form.RESIDUAL, _NARROW, _OWN),
         _Rule(Form.RESIDUAL, _ANY, _LIBRARY),
         _Rule(Form.NORM, _TINY, _OWN, _MANY_ROWS, NormedLinear.COLUMNS),
-        _Rule(Form.BACKWARD, _TINY, _OWN),
         _Rule(Form.BACKWARD, _ANY, _LIBRARY),
-        _Rule(Form.BACKWARD_GELU, _TINY, _OWN),
         _Rule(Form.BACKWARD_GELU, _ANY, _LIBRARY),
         _Rule(Form.BACKWARD_NORM, _TINY, _OWN, _MANY_ROWS, NormedLinear.COLUMNS),
     ),

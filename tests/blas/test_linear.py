@@ -254,6 +254,8 @@ def test_the_table_depends_on_sizes_alone() -> None:
 
     narrow = routes("cublas", 2048, 128, 128)
     assert {narrow.pop(form) for form in RELU} == {Route.SEPARATE}
+    backward = {narrow.pop(form) for form in (Form.BACKWARD, Form.BACKWARD_GELU)}
+    assert backward == {Route.LIBRARY}, "whose bias is summed apart, for two layers a launch"
     assert set(narrow.values()) == {Route.OWN}
     assert set(routes("cublas", 2048, 128, 512).values()) == set(Route)
     assert Route.OWN not in routes("cublas", 4096, 256, 1024).values()
