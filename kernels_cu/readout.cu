@@ -150,8 +150,9 @@ __device__ __forceinline__ void finish_loss(
 // Overwrites loss, dx and partial, and uses losses. A ninth warp has the loss: while the others
 // make dx and the sums of the gradients, it waits for its fence and its ticket.
 // Launch: block 288, grid `chunks`, up to 128; ticket 0 before the first launch, and no two
-// launches at a time share it.
-extern "C" __global__ void __launch_bounds__(288) readout_bce(
+// launches at a time share it. There are no two blocks a multiprocessor: told nothing of that, the
+// compiler keeps to 56 registers, and spills.
+extern "C" __global__ void __launch_bounds__(288, 1) readout_bce(
     float* __restrict__ loss, float* __restrict__ dx, float* __restrict__ partial, double* losses,
     unsigned* ticket, const float* __restrict__ x, const float* __restrict__ weight,
     const float* __restrict__ bias, const float* __restrict__ targets, int rows, int C,
