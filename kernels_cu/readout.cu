@@ -150,7 +150,7 @@ __device__ __forceinline__ void finish_loss(
 // Overwrites loss, dx and partial, and uses losses. A ninth warp has the loss: while the others
 // make dx and the sums of the gradients, it waits for its fence and its ticket.
 // Launch: block 288, grid `chunks`, up to 128; ticket 0 before the first launch, and no two
-// launches at a time share it. There are no two blocks a multiprocessor: told nothing of that, the
+// launches at a time share it. No multiprocessor has two of 128 blocks: not told so, the
 // compiler keeps to 56 registers, and spills.
 extern "C" __global__ void __launch_bounds__(288, 1) readout_bce(
     float* __restrict__ loss, float* __restrict__ dx, float* __restrict__ partial, double* losses,
