@@ -193,8 +193,12 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     return {
         "conv1d forward": (lambda: conv.forward(s, y, x, taps, weight, B, T, C), 1),
         "conv1d backward": (
-            lambda: conv.backward(s, z, taps, weight, partial, y, x, taps, weight, B, T, C),
-            2,
+            lambda: conv.backward(s, z, partial, y, x, taps, weight, B, T, C),
+            1,
+        ),
+        "conv1d backward_parameters": (
+            lambda: conv.backward_parameters(s, taps, weight, partial, B, T, C),
+            1,
         ),
         "gated forward": (lambda: norm.forward(s, y, row, x, z, weight, ROWS, C), 1),
         "gated backward": (
@@ -229,13 +233,18 @@ def perception_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     lib, s = rig.library, rig.stream
     x, y, row, weight, flat = f(B, T, C), f(B, T, C), f(ROWS), f(C), f(40)
     readout, partial = ops.Readout(lib), f(64, 2, C)
+    room = f(1), y, partial, rig.put(np.zeros(64)), rig.put(np.zeros(1, np.uint32))
     loop, turned = ops.GatedLoop(lib, 8, Precision.FP32), f(2, 16, 8)
     loop_gates, loop_bias, loop_weight = f(1, 16, 16), f(8), f(16, 8)
     return {
         "readout forward": (lambda: readout.forward(s, row, x, weight, flat, ROWS, C), 1),
-        "readout backward": (
-            lambda: readout.backward(s, y, weight, flat, partial, row, x, weight, ROWS, C),
-            2,
+        "readout bce_and_gradient": (
+            lambda: readout.bce_and_gradient(s, *room, x, weight, flat, row, ROWS, C),
+            1,
+        ),
+        "readout backward_parameters": (
+            lambda: readout.backward_parameters(s, weight, flat, partial, ROWS, C),
+            1,
         ),
         "loop forward": (
             lambda: loop.forward(
