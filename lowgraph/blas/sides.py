@@ -44,6 +44,11 @@ class SideStreams:
             events = (event.create() for _ in range(3))
             self._sides.append(_Side(driver.stream.create(priority=priority), *events))
 
+    def add(self) -> int:
+        """Make one more, of the priority of the stream beside it; returns its index."""
+        self.make(len(self._sides) + 1)
+        return len(self._sides) - 1
+
     def fork(self, stream: int, index: int) -> int:
         """The side stream, whose next work comes behind all that `stream` has so far."""
         side = self._sides[index]

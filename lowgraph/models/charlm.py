@@ -175,13 +175,13 @@ class CharLM(Model):
         layers, rows = self._layers, trace.norm.y.shape[0]
         branches = Branches(self._blas, stream, self.branches, layers.drop)
         with stage("backward"):
-            with stage("embedding"):
-                order = layers.token_order(branches.fork(), trace.tokens)
-                sorted_ = branches.mark()
             with stage("head"):
                 biases = None if layers.sums_biases(rows) else self._biases.room(rows)
                 sums = Sums(layers.norm_sums(rows), biases)
                 dx = self._head_backward(stream, trace, sums, branches)
+            with stage("embedding"):  # nothing waits for it before the end
+                order = layers.token_order(branches.fork(), trace.tokens)
+                sorted_ = branches.mark()
             for name, block in zip(reversed(self._blocks), reversed(trace.blocks), strict=True):
                 dx = self._mlp_backward(stream, name, sums, dx, block, branches)
                 dx = self._attention_backward(stream, name, sums, dx, block, branches)

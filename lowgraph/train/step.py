@@ -24,7 +24,7 @@ class TrainingStep:
     What changes from step to step is read from `control`, a block on the device that the step
     itself advances; `feed` draws the batch by the number that it then has, and fetches the next.
     optimizer: None leaves the update to somebody else, behind the step.
-    sides: on the first of these the feed fetches and the block advances, which norm and update are
+    sides: on one more of these the feed fetches and the block advances, which norm and update are
     the first to read, and the record goes to the host: its fences take as long as a launch or two,
     and the update beside it does not wait for them.
     total: None is a step of one pass over the batch; else the batch is cut into its micro-batches,
@@ -54,7 +54,7 @@ class TrainingStep:
         self._control = control
         self._ring = ring
         self._sides = sides
-        sides.make(1)
+        self._side = sides.add()
         self._clock = ops.Control(library)
         self._record = ops.LossRing(library)
 
@@ -68,20 +68,20 @@ class TrainingStep:
         with stage("batch"):
             batch = self._feed.draw(stream)
         loss, held = self._passes(stream, batch)
-        self._sides.join(stream, 0)
+        self._sides.join(stream, self._side)
         ring, stats = self._ring, self.norm.stats
         with stage("optimizer"):
             self.norm.measure(stream, self.gradients, self._control)
-        with stage("bookkeeping"), arm("ring") as recorded:
-            if recorded:
-                side, where = self._sides.fork(stream, 0), ring.device_address
-                self._record.write(side, where, loss, stats, self._control, ring.slots)
+        side = self._sides.fork(stream, self._side)
         if self.optimizer is not None:
             with arm("optimizer") as on:
                 if on:
                     self.optimizer.step(stream, self._control, stats)
-        if recorded:
-            self._sides.join(stream, 0)
+        with stage("bookkeeping"), arm("ring") as recorded:
+            if recorded:
+                where = ring.device_address
+                self._record.write(side, where, loss, stats, self._control, ring.slots)
+        self._sides.join(stream, self._side)
         for piece in held:
             self._pool.give_back(piece)
 
@@ -106,18 +106,18 @@ class TrainingStep:
         """
         trace = self.model.forward(stream, batch.inputs)
         loss = self.model.loss_and_gradient(stream, trace, batch.targets)
-        if leads:
-            self._prepare_next(stream)
+        side = self._sides.fork(stream, self._side) if leads else None
         self.model.backward(stream, trace)
+        if side is not None:
+            self._prepare_next(side)
         return loss
 
-    def _prepare_next(self, stream: int) -> None:
-        """Fetch the next batch and advance the control block, beside the chain.
+    def _prepare_next(self, side: int) -> None:
+        """Fetch the next batch and advance the control block, beside the backward pass.
 
-        Not right behind the first launch: a graph's second stream gets its work some 5 to 10 us
-        after the first, and the chain went on there.
+        Issued behind it: what comes first of two that follow a launch stays on the launch's own
+        stream of the graph, and what comes on another one there begins microseconds later.
         """
-        side = self._sides.fork(stream, 0)
         with stage("batch"):
             self._feed.fetch(side)
         with stage("bookkeeping"):
