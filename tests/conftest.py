@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -71,6 +72,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.both)
         if item.get_closest_marker(foreign) is not None:
             item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collecting tests has made out of every later garbage collection.
+
+    These are 700 000 objects; tests ask for some hundred collections, 0.35 s each with them.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

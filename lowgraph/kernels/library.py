@@ -72,6 +72,7 @@ class Library:
         self._cache = ImageCache(make_private(cache_dir() / "kernels"))
         self._kernels: dict[tuple[Path, str, BuildSettings, str], Kernel] = {}
         self._images: dict[int, KernelImage] = {}  # by module
+        self._resident: set[int] = set()  # functions
 
     @property
     def sealed(self) -> str | None:
@@ -168,12 +169,17 @@ class Library:
             return found
 
     def make_resident(self) -> None:
-        """Load the code of every kernel handed out so far, past the driver's lazy loading."""
-        for kernel in list(self._kernels.values()):
-            module.make_resident(kernel.handle)
+        """Load the code of every kernel handed out so far, past the driver's lazy loading.
+
+        Each one once: its code stays for as long as its module, which is never unloaded.
+        """
+        handles = [kernel.handle for kernel in list(self._kernels.values())]
         for image in list(self._images.values()):
-            for loaded in image.kernels:
-                module.make_resident(loaded.handle)
+            handles += [kernel.handle for kernel in image.kernels]
+        for handle in handles:
+            if handle not in self._resident:
+                module.make_resident(handle)
+                self._resident.add(handle)
 
     def kernels(self) -> list[Kernel]:
         """Return the kernels of sources that were handed out so far."""

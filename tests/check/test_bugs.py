@@ -14,7 +14,7 @@ from lowgraph.driver import Device
 from lowgraph.hostdev.toolchain import INCLUDE_DIR, cuda_include_dirs, run_compiler
 from lowgraph.kernels import Library
 from tests.check.bugs.bench import Bench
-from tests.check.bugs.bug import KERNELS, KINDS, Bug, make_sources
+from tests.check.bugs.bug import KERNELS, KINDS, Bug, write_changed
 from tests.check.bugs.scenarios import SCENARIOS
 from tests.check.bugs.table import BUGS, BY_NAME
 from tests.check.judging import Verdict, check, has_checker, judge_all
@@ -107,12 +107,13 @@ MARKS = ("-DLOWGRAPH_MARK_GLOBAL=", "-DLOWGRAPH_MARK_SHARED=", "-DLOWGRAPH_MARK_
 @pytest.mark.host
 def test_every_bug_compiles(tmp_path: Path) -> None:
     """Without making code, which takes ten times as long."""
-    folders = (INCLUDE_DIR, tmp_path, *cuda_include_dirs())
+    folders = (INCLUDE_DIR, KERNELS, *cuda_include_dirs())
     flags = ["-std=c++20", "-w", "-fsyntax-only", "-DHEAD_SIZE=16", *MARKS]
+    flags += ["-DTILE_M=64", "-DTILE_N=64"]
     flags += [*(f"-I{folder}" for folder in folders), "-include", "cuda_on_host.h", "-x", "c++"]
     changed = [bug for bug in BUGS if bug.old]
     for bug in changed:
-        make_sources(tmp_path, bug)
+        write_changed(tmp_path, bug)
     with ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(run_compiler, [*flags, str(tmp_path / f"{bug.name}.cu")], bug.name)
                 for bug in changed]  # fmt: skip

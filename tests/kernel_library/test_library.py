@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowgraph.errors import ArgTypeError, BuildError, KernelSourceError, ModuleLoadDuringCapture
+from lowgraph.errors import (
+    ArgTypeError,
+    BuildError,
+    DriverError,
+    KernelSourceError,
+    ModuleLoadDuringCapture,
+)
+from lowgraph.hostdev import control
 from lowgraph.kernels import Kernel, Library, launch
 from tests.support.process import output_of
 from tests.support.rig import Rig
@@ -133,6 +140,37 @@ def test_everything_can_be_made_resident(library: Library, path: Path) -> None:
 
     kernels = [library.kernel(path, name) for name in ("scale", "negate")]
     library.make_resident()
+    assert all(module.is_resident(kernel.handle) for kernel in kernels)
+
+
+def test_each_is_loaded_by_one_call_however_many_captures_follow(
+    rig: Rig, library: Library, path: Path
+) -> None:
+    library.kernel(path, "scale")
+    with rig.device.count_calls() as first:
+        library.make_resident()
+    library.kernel(path, "negate")
+    with rig.device.count_calls() as second:
+        library.make_resident()
+        library.make_resident()
+    if first.counted_by:
+        assert (first.calls["cuFuncLoad"], second.calls["cuFuncLoad"]) == (1, 1)
+
+
+@pytest.mark.host
+def test_a_load_that_failed_is_made_again(library: Library, path: Path) -> None:
+    from lowgraph.driver import module
+
+    kernels = [library.kernel(path, name) for name in ("scale", "negate")]
+    control.fail("cuFuncLoad", 2, 999)
+    try:
+        with pytest.raises(DriverError, match="cuFuncLoad"):
+            library.make_resident()
+        calls = control.calls("cuFuncLoad")
+        library.make_resident()
+    finally:
+        control.fail("cuFuncLoad", 0, 0)
+    assert control.calls("cuFuncLoad") == calls + 1
     assert all(module.is_resident(kernel.handle) for kernel in kernels)
 
 

@@ -45,7 +45,7 @@ extern "C" __global__ void both(int* y, int n)
 @pytest.fixture
 def kernels(rig: Rig, tmp_path: Path) -> dict[str, Kernel]:
     file = tmp_path / "limits.cu"
-    file.write_text(f"// {tmp_path}\n{TEXT}")  # a module of its own for each test
+    file.write_text(TEXT)  # by its path a module of its own for each test, of one cached image
     return {name: rig.library.kernel(file, name) for name in ("small", "dynamic", "both")}
 
 

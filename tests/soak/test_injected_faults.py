@@ -17,6 +17,7 @@ from lowgraph import counters, driver
 from lowgraph.capture import GraphStep, Phase, drain_dropped
 from lowgraph.errors import LowgraphError
 from lowgraph.hostdev import control
+from lowgraph.kernels import Library
 from tests.capture.micro import Micro
 from tests.capture.test_refusals import assert_sound
 from tests.soak.flat import HANDLES, Footprint, handles_left
@@ -29,12 +30,18 @@ INVALID_VALUE, OUT_OF_MEMORY, UNKNOWN = 1, 2, 999
 STEPS = 5
 # The bindings reach some calls by another name than they give them.
 _ALIASES = {"cuGraphInstantiateWithFlags": "cuGraphInstantiate"}
-NEEDED = ("cuMemAlloc", "cuLaunchKernelEx", "cuStreamBeginCapture", "cuStreamEndCapture",
-          "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch",
+NEEDED = ("cuFuncLoad", "cuMemAlloc", "cuLaunchKernelEx", "cuStreamBeginCapture",
+          "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch",
           "cuGraphExecUpdate")  # fmt: skip
 # How often these are called depends on how soon the device is done.
 POLLED = ("cuStreamQuery",)
 Make = Callable[[Rig], Micro]
+
+
+@pytest.fixture(autouse=True)
+def few_kernels(rig: Rig) -> None:
+    """A library with the model's kernels alone: a load of each one of them is a call to fail."""
+    rig.library = Library(rig.device)
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +77,7 @@ def _calls_of_a_run(rig: Rig, make: Make) -> dict[str, int]:
     drain_dropped()
     model = make(rig)
     step = model.step()
+    rig.library._resident.clear()  # loaded once, they could fail no more
     control.reset_calls()
     assert _run(step) == []
     calls = {name: count for name, count in control.all_calls().items() if count}
@@ -104,6 +112,7 @@ def _attempt(
     free = driver.memory.info()[0]
     model = make(rig)
     step = model.step()
+    rig.library._resident.clear()
     control.reset_calls()
     control.fail(name, nth, code)
     raised = _run(step)

@@ -16,6 +16,7 @@ import pytest
 from lowgraph.capture import GraphStep, Phase
 from lowgraph.errors import LowgraphError
 from lowgraph.hostdev import control
+from lowgraph.kernels import Library
 from lowgraph.memory import open_window, upload
 from tests.capture.micro import N
 from tests.capture.test_refusals import assert_sound
@@ -46,6 +47,7 @@ class Life:
 
     def __init__(self, rig: Rig, seed: int) -> None:
         self.die = random.Random(seed)
+        rig.library = Library(rig.device)  # with the model's few kernels and no other test's
         self.model = Rich(rig)
         self.clean = self.model.extra
         self.step: GraphStep = self.model.step()
@@ -86,6 +88,7 @@ class Life:
     def fault(self) -> None:
         name = self.die.choice(FAULTS)
         self.done[-1] += f" {name}"
+        self.model.rig.library._resident.clear()  # they are loaded once, and could fail no more
         control.fail(name, self.die.randint(1, 4), self.die.choice(CODES))
         try:
             self.die.choice((self.run, self.recapture, self.free_first))()

@@ -19,7 +19,7 @@ from lowgraph import driver
 from lowgraph.driver import Device
 from lowgraph.kernels import Kernel, Library
 from lowgraph.memory import PersistentPool, Slice
-from tests.check.bugs.bug import Bug, make_sources
+from tests.check.bugs.bug import Bug, original, write_changed
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -71,7 +71,8 @@ class Bench:
     def __init__(
         self, device: Device, library: Library, folder: Path, bug: Bug | None, separate: bool
     ) -> None:
-        make_sources(folder, bug)
+        if bug is not None:
+            write_changed(folder, bug)
         self.device, self.library = device, library
         self.folder, self.bug = folder, bug
         self.pool = None if separate else PersistentPool(device)
@@ -88,8 +89,10 @@ class Bench:
 
     def kernel(self, file: str, name: str, **defines: int | str) -> Kernel:
         """A kernel, from the changed copy where `file` is the bug's."""
-        changed = self.bug is not None and self.bug.file == file
-        source = self.folder / (f"{self.bug.name}.cu" if changed and self.bug else file)
+        if self.bug is not None and self.bug.file == file:
+            source = self.folder / f"{self.bug.name}.cu"
+        else:  # where it lies: an image of the check build is for one path, and cached for that
+            source = original(file)
         return self.library.kernel(source, name, defines)
 
     # ---- memory ----

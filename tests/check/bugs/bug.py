@@ -8,7 +8,6 @@ the lines of the replacement, or those of the texts in `at` and of the helper fu
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,8 +69,7 @@ class Bug:
     @property
     def source(self) -> Path:
         """The unchanged source."""
-        own = OWN / self.file
-        return own if own.is_file() else KERNELS / self.file
+        return original(self.file)
 
     @property
     def is_alone(self) -> bool:
@@ -102,14 +100,15 @@ class Bug:
         return frozenset(found)
 
 
-def make_sources(folder: Path, bug: Bug | None) -> None:
-    """Copy all sources into `folder`; of a bug's file, a second, changed copy `<name>.cu`."""
-    if not (folder / "common").is_dir():
-        shutil.copytree(KERNELS, folder, dirs_exist_ok=True)
-        for source in OWN.glob("*.cu"):
-            shutil.copy(source, folder)
-    if bug is not None:
-        (folder / f"{bug.name}.cu").write_text(bug.changed(), encoding="utf-8")
+def original(file: str) -> Path:
+    """An unchanged source of this folder or of kernels_cu."""
+    own = OWN / file
+    return own if own.is_file() else KERNELS / file
+
+
+def write_changed(folder: Path, bug: Bug) -> None:
+    """Write the bug's source as `<name>.cu`; the headers it includes are those of kernels_cu."""
+    (folder / f"{bug.name}.cu").write_text(bug.changed(), encoding="utf-8")
 
 
 def _line_of(text: str, snippet: str, name: str) -> int:
