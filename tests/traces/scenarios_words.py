@@ -134,6 +134,10 @@ _NODES = (
      "graph_launch x s; query s; graph_launch y t; sync t; sync s"),
     ("after an illegal one in a capture", "begin s; launch s; write_value s null 5; launch s; "
      "end s g"),
+    ("by the one struct", "graph_create g; add_any_batch a g write:w0:5; batch_get g 0; "
+     "instantiate g x; graph_launch x s; sync s; word w0; any_batch a write:w0:6; batch_get g 0; "
+     "exec_any_batch x a write:w0:7; graph_launch x s; sync s; word w0; any_batch a kind9; "
+     "add_any_batch b g nothing; add_kernel k g; any_batch k write:w0:6"),
     ("a picture", "graph_create g; add_batch a g write:w0:5; dot g"),
 )  # fmt: skip
 

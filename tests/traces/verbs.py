@@ -7,6 +7,7 @@ from typing import Any
 from lowgraph.errors import DriverError
 from tests.traces import (
     verbs_ask,
+    verbs_attributes,
     verbs_bodies,
     verbs_build,
     verbs_capture,
@@ -40,6 +41,7 @@ VERBS = {
     **verbs_contexts.VERBS,
     **verbs_owned.VERBS,
     **verbs_words.VERBS,
+    **verbs_attributes.VERBS,
     **verbs_managed.VERBS,
     **verbs_virtual.VERBS,
 }

@@ -15,7 +15,7 @@ from cuda.bindings import driver as cu
 
 from tests.traces import proc
 from tests.traces.verbs_build import node_at
-from tests.traces.world import NamedNode, World, attempt
+from tests.traces.world import NamedNode, World
 
 Answer = tuple[int, Any]
 _CONDITIONS = {"geq": 0, "eq": 1, "and": 2, "nor": 3}
@@ -150,73 +150,46 @@ def exec_batch(world: World, name: str, graph: str, place: str, operations: str,
     return proc.call("cuGraphExecBatchMemOpNodeSetParams", 11070, *held), None
 
 
-def callback(world: World, stream: str, flags: str = "0") -> Answer:
-    """cuStreamAddCallback of a function that does nothing."""
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-    function = kind(lambda _stream, _status, _data: None)
-    world.keep.append(function)
-    held = proc.pointer(world.stream(stream)), ctypes.cast(function, ctypes.c_void_p), None
-    return proc.call("cuStreamAddCallback", 5000, *held, int(flags)), None
+class _AnyParams(ctypes.Structure):
+    """CUgraphNodeParams of such a node: 256 bytes."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int),
+        ("head", ctypes.c_int * 3),
+        ("batch", _NodeParams),
+        ("rest", ctypes.c_ubyte * (256 - 16 - ctypes.sizeof(_NodeParams))),
+    )
 
 
-def stream_copy_attributes(world: World, target: str, source: str) -> Answer:
-    """cuStreamCopyAttributes."""
-    ends = world.stream(target), world.stream(source)
-    return attempt(cu.cuStreamCopyAttributes, *ends)[0], None
+def _any_params(world: World, operations: str) -> Any:
+    return ctypes.byref(_AnyParams(12, batch=_params(world, operations)))
 
 
-def window_set(world: World, stream: str, nbytes: str) -> Answer:
-    """cuStreamSetAttribute of the access policy window, over the first buffer."""
-    value = cu.CUstreamAttrValue()
-    window = value.accessPolicyWindow
-    window.base_ptr, window.num_bytes, window.hitRatio = int(world.buffers[0]), int(nbytes), 1.0
-    window.hitProp = cu.CUaccessProperty.CU_ACCESS_PROPERTY_PERSISTING
-    window.missProp = cu.CUaccessProperty.CU_ACCESS_PROPERTY_STREAMING
-    value.accessPolicyWindow = window
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
-    return attempt(cu.cuStreamSetAttribute, world.stream(stream), which, value)[0], None
+def add_any_batch(world: World, name: str, graph: str, operations: str) -> Answer:
+    """cuGraphAddNode of a batch of memory operations."""
+    made = ctypes.c_void_p()
+    held = ctypes.byref(made), proc.pointer(world.graphs[graph]), None, proc.size(0)
+    code = proc.call("cuGraphAddNode", 12020, *held, _any_params(world, operations))
+    if code == 0:
+        node = cu.CUgraphNode(made.value or 0)
+        world.nodes[name] = NamedNode(node, int(world.graphs[graph]))
+    return code, None
 
 
-def window_get(world: World, stream: str) -> Answer:
-    """cuStreamGetAttribute of the access policy window; extra: its bytes."""
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
-    code, value = attempt(cu.cuStreamGetAttribute, world.stream(stream), which)
-    return code, int(value.accessPolicyWindow.num_bytes) if code == 0 else None
+def any_batch(world: World, name: str, operations: str) -> Answer:
+    """cuGraphNodeSetParams of a batch of memory operations."""
+    held = proc.pointer(world.nodes[name].node), _any_params(world, operations)
+    return proc.call("cuGraphNodeSetParams", 12020, *held), None
 
 
-def spin_set(world: World, stream: str, policy: str) -> Answer:
-    """cuStreamSetAttribute of how a synchronisation waits."""
-    value = cu.CUstreamAttrValue()
-    value.syncPolicy = cu.CUsynchronizationPolicy(int(policy))
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY
-    return attempt(cu.cuStreamSetAttribute, world.stream(stream), which, value)[0], None
-
-
-def spin_get(world: World, stream: str) -> Answer:
-    """cuStreamGetAttribute of how a synchronisation waits; extra: the policy."""
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY
-    code, value = attempt(cu.cuStreamGetAttribute, world.stream(stream), which)
-    return code, int(value.syncPolicy) if code == 0 else None
-
-
-def rank_set(world: World, stream: str, priority: str) -> Answer:
-    """cuStreamSetAttribute of the priority."""
-    value = cu.CUstreamAttrValue()
-    value.priority = int(priority)
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY
-    return attempt(cu.cuStreamSetAttribute, world.stream(stream), which, value)[0], None
-
-
-def rank_get(world: World, stream: str) -> Answer:
-    """cuStreamGetAttribute of the priority; extra: its number."""
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY
-    code, value = attempt(cu.cuStreamGetAttribute, world.stream(stream), which)
-    return code, int(value.priority) if code == 0 else None
+def exec_any_batch(world: World, executable: str, name: str, operations: str) -> Answer:
+    """cuGraphExecNodeSetParams of a batch of memory operations."""
+    held = proc.pointer(world.execs[executable]), proc.pointer(world.nodes[name].node)
+    return proc.call("cuGraphExecNodeSetParams", 12020, *held, _any_params(world, operations)), None
 
 
 _FUNCTIONS = (
     word, poke, write_value, wait_value, batch, add_batch, batch_get, batch_set, exec_batch,
-    callback, stream_copy_attributes, window_set, window_get, spin_set, spin_get, rank_set,
-    rank_get,
+    add_any_batch, any_batch, exec_any_batch,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}
