@@ -53,8 +53,6 @@ _MANAGED_ALONE = (
     ("for the host, used by the device", "managed_alloc p 2; fill_of s p 3; sync s; look p"),
     ("for the host, attached", "managed_alloc p 2; attach s p 4; fill_of s p 3; sync s; look p; "
      "attach s p 1; attach t p 2; sync s; sync t"),
-    ("attached, unknown flags", f"{_MANAGED}; attach s p 0; attach s p 7; attach s buffer 1; "
-     "attach legacy p 4; attach s p 1 64; attach s p 1 4096"),
     ("advised", f"{_MANAGED}; " + "; ".join(
         f"advise p {what}; advised p {which}" for what, which in (
             ("read_mostly", "READ_MOSTLY"), ("not_read_mostly", "READ_MOSTLY"),
@@ -183,5 +181,6 @@ SCENARIOS = (
     *(Scenario(f"batch of copies: {name}", text, apart=name in _MAY_FAULT)
       for name, text in _COPIES),
     *(Scenario(f"mapped memory: {name}", text, EVERY_MODE if "captured" in name else (
-        "THREAD_LOCAL",), apart="without" in name) for name, text in _VIRTUAL),
+        "THREAD_LOCAL",), apart="without" in name, kills="in flight" in name)
+      for name, text in _VIRTUAL),
 )  # fmt: skip

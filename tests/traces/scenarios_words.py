@@ -20,7 +20,6 @@ _CALLS = (
     ("cuStreamWriteValue32, misaligned", "", "write_value {} w0 5 32 0 2"),
     ("cuStreamAddCallback", "", "callback {}"),
     ("cuStreamSetAttribute", "", "spin_set {} 1"),
-    ("cuStreamGetAttribute", "", "spin_get {}"),
     ("cuStreamCopyAttributes", "", "stream_copy_attributes {} u"),
     ("cuGraphAddBatchMemOpNode", "graph_create k", "add_batch n k write:w0:5"),
 )  # fmt: skip
@@ -69,10 +68,6 @@ _ALONE = (
      "batch per_thread write:w2:7; ctx_sync; word w2"),
     ("by another thread", "@write_value s w0 5; @sync s; word w0"),
     ("a callback", "callback s; launch s; sync s; callback legacy; sync legacy; callback s 1"),
-    ("a stream's attributes", "spin_get s; spin_set s 2; spin_get s; spin_set t 1; "
-     "stream_copy_attributes s t; spin_get s; rank_get s; rank_set s -2; rank_get s; "
-     "stream_priority s; rank_set s 9; rank_get s; spin_get legacy; spin_set legacy 2; "
-     "rank_get per_thread"),
     ("a stream's window", "window_get s; window_set s 256; window_get s; begin s; launch s; "
      "end s g; window_set s 0; window_get s; window_set s 1073741824; window_get s"),
 )  # fmt: skip

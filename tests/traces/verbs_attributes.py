@@ -55,30 +55,5 @@ def spin_set(world: World, stream: str, policy: str) -> Answer:
     return attempt(cu.cuStreamSetAttribute, world.stream(stream), which, value)[0], None
 
 
-def spin_get(world: World, stream: str) -> Answer:
-    """cuStreamGetAttribute of how a synchronisation waits; extra: the policy."""
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY
-    code, value = attempt(cu.cuStreamGetAttribute, world.stream(stream), which)
-    return code, int(value.syncPolicy) if code == 0 else None
-
-
-def rank_set(world: World, stream: str, priority: str) -> Answer:
-    """cuStreamSetAttribute of the priority."""
-    value = cu.CUstreamAttrValue()
-    value.priority = int(priority)
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY
-    return attempt(cu.cuStreamSetAttribute, world.stream(stream), which, value)[0], None
-
-
-def rank_get(world: World, stream: str) -> Answer:
-    """cuStreamGetAttribute of the priority; extra: its number."""
-    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY
-    code, value = attempt(cu.cuStreamGetAttribute, world.stream(stream), which)
-    return code, int(value.priority) if code == 0 else None
-
-
-_FUNCTIONS = (
-    callback, stream_copy_attributes, window_set, window_get, spin_set, spin_get, rank_set,
-    rank_get,
-)  # fmt: skip
+_FUNCTIONS = (callback, stream_copy_attributes, window_set, window_get, spin_set)
 VERBS = {function.__name__: function for function in _FUNCTIONS}
