@@ -70,7 +70,7 @@ GROUPS = (
     ),
     Group(
         "Other processes and other devices",
-        r"cuIpc|cuMemPool(Ex|Im)port|cuMem(Ex|Im)port|cuMulticast|cuCtx(En|Dis)ablePeerAccess"
+        r"cuIpc|cuMemPool(Ex|Im)port|cuMem(Ex|Im)port|cuMulticast"
         r"|cuDeviceGetP2P|cuMemcpy3DPeer|cuImportExternal|cuExternalMemory|cuDestroyExternal"
         r"|cu(Signal|Wait)External|cuGraph\w*ExternalSemaphores|cuDeviceGetNvSciSync"
         r"|cuFlushGPUDirectRDMA|cuDeviceGetHostAtomic|cuLaunchCooperativeKernelMultiDevice"

@@ -243,7 +243,8 @@ def cluster_seen(world: World) -> Answer:
 _FUNCTIONS = (
     begin, end, is_capturing, capture_info, exchange_mode, sync, query, ctx_sync,
     stream_create, stream_ranked, stream_destroy, event_create, event_destroy, record,
-    record_external, wait, wait_external, event_query, event_sync, elapsed, host_function, instantiate, upload,
-    graph_launch, update, graph_destroy, exec_destroy, cluster_attribute, cluster_seen,
+    record_external, wait, wait_external, event_query, event_sync, elapsed, host_function,
+    instantiate, upload, graph_launch, update, graph_destroy, exec_destroy, cluster_attribute,
+    cluster_seen,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}

@@ -83,7 +83,7 @@ CUresult copy_async(Entry& entry, CUstream handle, CopyWork&& work) {
 }
 
 CUresult copy_now(Entry& entry, CopyWork&& work) {
-    if (const CUresult refused = guard_legacy(); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_legacy(*current_context()); refused != CUDA_SUCCESS) return refused;
     if (const CUresult bad = check_copy(work); bad != CUDA_SUCCESS) return bad;
     Stream& stream = *find_stream(nullptr);
     tell_elsewhere(stream, work);

@@ -1,5 +1,6 @@
 // Memsets: each becomes one FillWork.
 #include "capture.h"
+#include "context.h"
 #include "copy.h"
 #include "queue.h"
 #include "stream.h"
@@ -26,7 +27,7 @@ CUresult fill_async(Entry& entry, CUstream handle, const FillWork& work) {
 
 // The forms without a stream go to the legacy stream, are never recorded, and do not wait for it.
 CUresult fill_now(Entry& entry, const FillWork& work) {
-    if (const CUresult refused = guard_legacy(); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_legacy(*current_context()); refused != CUDA_SUCCESS) return refused;
     if (const CUresult bad = check_fill(work); bad != CUDA_SUCCESS) return bad;
     Stream& stream = *find_stream(nullptr);
     tell_elsewhere(stream, work);

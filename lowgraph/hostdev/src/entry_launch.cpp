@@ -3,6 +3,7 @@
 
 #include "capture.h"
 #include "launch.h"
+#include "module.h"
 #include "queue.h"
 #include "stream.h"
 
@@ -16,6 +17,8 @@ CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&&
     Stream* stream = find_stream(handle);
     work.function = find_function(function);
     if (stream == nullptr || work.function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const Context* const home = work.function->module->context;
+    if (home != nullptr && home != stream->context) return CUDA_ERROR_INVALID_HANDLE;
     work.priority = priority.value_or(stream->priority);
     if (const CUresult bad = check_launch(work); bad != CUDA_SUCCESS)
         return invalid_call(*stream, bad);

@@ -19,9 +19,6 @@ bool is_host(const Region& region) {
     return region.kind == RegionKind::host || region.kind == RegionKind::registered;
 }
 
-// Stream-ordered memory and memory of graphs belongs to the device's pool, to no context.
-bool of_pool(const Region& region) { return region.kind == RegionKind::pool || region.of_graph; }
-
 // Memory of a graph is unknown until a launch has allocated it.
 bool find_pointer(uint64_t address, Region* region) {
     if (!find_region(address, 1, region)) return false;
@@ -32,7 +29,7 @@ CUresult read_attribute(const Region& region, uint64_t address, CUpointer_attrib
                         void* out) {
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
-            return answer(out, reinterpret_cast<CUcontext>(of_pool(region) ? nullptr : any_context()));
+            return answer(out, region.owner);
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             return answer(out,
                           unsigned{is_host(region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE});

@@ -20,6 +20,7 @@ struct ExecNode {
 struct ExecImage {
     std::vector<std::shared_ptr<const ExecNode>> nodes;  // each after those in its `before`
     std::vector<std::shared_ptr<UserObject>> user_objects;
+    bool holds_words = false;  // memory operations, here or in a child graph
     std::vector<std::shared_ptr<Condition>> assigned;  // what each launch sets to its default
     // While checking: set by its first launch. Images made from this one have the same edges.
     mutable std::shared_ptr<const NodeOrder> order;

@@ -153,7 +153,7 @@ bool is_mapped(const Region& region) {
     return tables().open.count(region.address) != 0;
 }
 
-CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, uint64_t* address) {
+CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, const Context* owner, uint64_t* address) {
     Tables& all = tables();
     const TableLock hold(all.lock);
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -167,6 +167,7 @@ CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, uint64_t* addre
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     region->flags = flags;
+    region->owner = owner;
     *address = region->address;
     return CUDA_SUCCESS;
 }
@@ -248,7 +249,25 @@ bool begin_free(uint64_t address) {
     return open;
 }
 
-void destroy_memory() {
+void destroy_memory(const Context& owner) {
+    Tables& all = tables();
+    const TableLock hold(all.lock);
+    std::vector<uint64_t> gone;
+    for (const auto& [address, region] : all.regions)
+        if (region.owner == &owner && region.state != RegionState::dead) gone.push_back(address);
+    for (const uint64_t address : gone) {
+        Region& region = all.regions[address];
+        if (region.kind == RegionKind::registered) {
+            all.regions.erase(address);
+            continue;
+        }
+        unmap_pages(region);
+        uncharge(all, region);
+        bury(all, region);
+    }
+}
+
+void destroy_all_memory() {
     Tables& all = tables();
     const TableLock hold(all.lock);
     for (auto spot = all.regions.begin(); spot != all.regions.end();) {

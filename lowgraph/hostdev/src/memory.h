@@ -38,10 +38,11 @@ struct Region {
     unsigned flags = 0;     // of cuMemHostAlloc / cuMemHostRegister
     bool of_graph = false;  // an alloc node's address: comes and goes with each launch
     std::string name;       // of a module's global
+    const Context* owner = nullptr;  // null: of a pool, of a graph or of a module
 };
 
 // ---- allocations (OUT_OF_MEMORY when the settable size is used up) ----
-CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, uint64_t* address);
+CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, const Context* owner, uint64_t* address);
 // An address only, for an alloc that comes later: on a stream (`charged` now), or at each launch of
 // a graph (charged by commit; the address stays reserved until abandon).
 CUresult reserve(size_t bytes, bool charged, uint64_t* address);
@@ -49,7 +50,7 @@ CUresult commit(uint64_t address);   // the alloc is reached: memory appears
 CUresult release(uint64_t address);  // the free is reached: memory goes, the pointer becomes stale
 // The address itself goes: an alloc node's graph is destroyed, a reservation failed to be used.
 void abandon(uint64_t address);
-CUresult register_host(uint64_t address, size_t bytes, unsigned flags);
+CUresult register_host(uint64_t address, size_t bytes, unsigned flags, const Context* owner);
 CUresult unregister_host(uint64_t address);
 void register_global(uint64_t address, size_t bytes, const std::string& name);
 void unregister_global(uint64_t address);
@@ -60,6 +61,7 @@ bool find_region(uint64_t address, size_t bytes, Region* region);
 bool find_part(uint64_t address, uint64_t* start, uint64_t* end);
 bool begin_free(uint64_t address);    // marks a live pool allocation `closing`; false: it is none
 void mark_closing(uint64_t address);  // the same for a plain allocation that is freed on a stream
+const Context* owner_of(uint64_t address);       // of live memory; null: nobody's
 CUmemorytype memory_type(uint64_t address);      // of unified addressing; pageable counts as host
 bool is_pinned(uint64_t address, size_t bytes);  // false: pageable
 
@@ -83,6 +85,7 @@ bool check_access(uint64_t address, size_t bytes, std::string* text);
 // Looks at the canaries; false: `text` names the allocation or slice that was written past.
 bool check_canaries(bool heads_too, std::string* text);
 
-void destroy_memory();  // context teardown
+void destroy_memory(const Context& owner);  // context teardown: what it allocated and registered
+void destroy_all_memory();
 
 }  // namespace lowgraph

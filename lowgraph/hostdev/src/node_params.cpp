@@ -1,11 +1,13 @@
 #include "node_params.h"
 
 #include "conditional.h"
+#include "context.h"
 #include "copy.h"
 #include "graph_memory.h"
 #include "handles.h"
 #include "memory.h"
 #include "stream.h"
+#include "words.h"
 
 namespace lowgraph {
 namespace {
@@ -91,6 +93,15 @@ CUresult read_params(const CUDA_HOST_NODE_PARAMS& params, Work* work) {
     return CUDA_SUCCESS;
 }
 
+CUresult read_params(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, Work* work) {
+    Context* const context = find_context(params.ctx);
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    WordsWork words{context, {}};
+    const CUresult code = read_words(params.paramArray, params.count, params.flags, &words);
+    if (code == CUDA_SUCCESS) *work = std::move(words);
+    return code;
+}
+
 CUresult read_record(CUevent handle, Work* work) {
     Event* event = nullptr;
     const CUresult code = read_event(handle, &event);
@@ -157,7 +168,13 @@ CUresult read_params(CUgraphNodeParams& params, Work* work) {
             return code;
         }
         case CU_GRAPH_NODE_TYPE_MEM_FREE: return read_free(params.free.dptr, work);
-        default: return CUDA_ERROR_NOT_SUPPORTED;  // semaphores, batched memory operations
+        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+            const auto& memory = params.memOp;
+            return read_params(CUDA_BATCH_MEM_OP_NODE_PARAMS{memory.ctx, memory.count, memory.paramArray,
+                                                             memory.flags},
+                               work);
+        }
+        default: return CUDA_ERROR_NOT_SUPPORTED;  // semaphores
     }
 }
 

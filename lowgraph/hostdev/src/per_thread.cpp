@@ -60,6 +60,11 @@ LOWGRAPH_API CUresult cuStreamGetCtx(CUstream, CUcontext*);
     X(cuLaunchKernelEx, _ptsz) \
     X(cuLaunchCooperativeKernel, _ptsz) \
     X(cuLaunchHostFunc, _ptsz) \
+    X(cuStreamWriteValue32_v2, _ptsz) \
+    X(cuStreamWriteValue64_v2, _ptsz) \
+    X(cuStreamWaitValue32_v2, _ptsz) \
+    X(cuStreamWaitValue64_v2, _ptsz) \
+    X(cuStreamBatchMemOp_v2, _ptsz) \
     X(cuStreamBeginCapture_v2, _ptsz) \
     X(cuStreamBeginCaptureToGraph, _ptsz) \
     X(cuStreamEndCapture, _ptsz) \
