@@ -12,7 +12,40 @@ _GONE = (
     "with its context, and 1 of such memory"
 )
 
+_MAPPED = (
+    "addresses without memory of their own are not there: no graph of lowgraph, and none that "
+    "cuda.core's builder makes, needs a call on them, since a graph sees the addresses alone"
+)
+_SETTINGS = "no graph holds a stream's settings, and callbacks are no nodes: a capture refuses them"
+
 NOT_ON_HOST: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "mapped memory: ",
+            "cuMemsetD8Async of mapped memory",
+            "cuMemAddressReserve",
+            "cuMemCreate",
+            "cuMemMap",
+            "cuMemSetAccess",
+            "cuMemGetAccess",
+            "cuMemUnmap",
+            "cuMemAddressFree",
+            "cuMemRelease",
+            "cuMemGetAllocationGranularity",
+            "cuMemRetainAllocationHandle",
+        ),
+        _MAPPED,
+    ),
+    **dict.fromkeys(
+        (
+            "cuStreamAddCallback",
+            "words: a callback",
+            "cuStreamSetAttribute",
+            "cuStreamCopyAttributes",
+            "words: a stream's window",
+        ),
+        _SETTINGS,
+    ),
     "contexts: a destroyed one's, ": _GONE,
     "contexts: the current one destroyed by another thread, stream_destroy c.v": _GONE,
     "words: written, memory of the pool": "it reads fresh memory, which holds a pattern here "

@@ -23,6 +23,10 @@ CUresult cuCtxSynchronize_v2(CUcontext);
 CUresult cuMemGetDefaultMemPool(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
 CUresult cuMemGetMemPool(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
 CUresult cuMemSetMemPool(CUmemLocation*, CUmemAllocationType, CUmemoryPool);
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t,
+                               CUstream);
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr*, size_t*, size_t, CUmemLocation*, size_t*, size_t, unsigned long long,
+                                 CUstream);
 CUresult cuEventElapsedTime(float*, CUevent, CUevent);
 CUresult cuGetProcAddress(const char*, void**, int, cuuint64_t);
 CUresult cuStreamGetCtx(CUstream, CUcontext*);
@@ -115,6 +119,9 @@ std::span<const ProcEntry> memory_procs() {
         PROC(cuMemAllocAsync, 11020, cuMemAllocAsync),
         PROC(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync),
         PROC(cuMemAllocHost, 3020, cuMemAllocHost_v2),
+        PROC(cuMemAdvise, 8000, cuMemAdvise),
+        PROC(cuMemAdvise, 12020, cuMemAdvise_v2),
+        PROC(cuMemAllocManaged, 6000, cuMemAllocManaged),
         PROC(cuMemAllocPitch, 3020, cuMemAllocPitch_v2),
         PROC(cuMemFree, 3020, cuMemFree_v2),
         PROC(cuMemFreeAsync, 11020, cuMemFreeAsync),
@@ -128,6 +135,13 @@ std::span<const ProcEntry> memory_procs() {
         PROC(cuMemHostGetFlags, 2030, cuMemHostGetFlags),
         PROC(cuMemHostRegister, 6050, cuMemHostRegister_v2),
         PROC(cuMemHostUnregister, 4000, cuMemHostUnregister),
+        PROC(cuMemPrefetchAsync, 8000, cuMemPrefetchAsync),
+        PROC(cuMemPrefetchAsync, 12020, cuMemPrefetchAsync_v2),
+        LATER(cuMemPrefetchBatchAsync, 13000, cuMemPrefetchBatchAsync),
+        PROC(cuMemRangeGetAttribute, 8000, cuMemRangeGetAttribute),
+        LATER(cuMemcpyBatchAsync, 13000, cuMemcpyBatchAsync_v2),
+        PROC(cuPointerSetAttribute, 6000, cuPointerSetAttribute),
+        PROC(cuStreamAttachMemAsync, 6000, cuStreamAttachMemAsync),
         PROC(cuMemPoolCreate, 11020, cuMemPoolCreate),
         PROC(cuMemPoolDestroy, 11020, cuMemPoolDestroy),
         PROC(cuMemPoolGetAccess, 11020, cuMemPoolGetAccess),

@@ -74,8 +74,8 @@ LOWGRAPH_API CUresult cuMemFree_v2(CUdeviceptr address) {
     if (address == 0) return CUDA_SUCCESS;
     const bool of_graph = free_graph_memory(address);
     const bool pool = !of_graph && begin_free(address);
-    if (!of_graph && !pool && !is_start(address, RegionKind::device))
-        return CUDA_ERROR_INVALID_VALUE;
+    const bool plain = is_start(address, RegionKind::device) || is_start(address, RegionKind::managed);
+    if (!of_graph && !pool && !plain) return CUDA_ERROR_INVALID_VALUE;
     return free_when_idle(entry, address);
 }
 

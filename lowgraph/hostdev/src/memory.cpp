@@ -85,9 +85,12 @@ bool map_pages(Region& region) {
     if (mprotect(pointer(region.pages), region.mapped, PROT_READ | PROT_WRITE) != 0) return false;
     const uint64_t end = region.pages + region.mapped;
     write_canary(region.pages, region.address);
-    if (region.bytes <= largest_poisoned) std::memset(pointer(region.address), 0xFF, region.bytes);
+    const bool zeros = region.kind == RegionKind::managed;  // as measured
+    if (!zeros && region.bytes <= largest_poisoned)
+        std::memset(pointer(region.address), 0xFF, region.bytes);
     write_canary(region.address + region.bytes, end);
-    if (region.kind == RegionKind::host) mark_written(region.address, region.bytes);
+    // The host writes what it sees without being watched.
+    if (is_host_memory(region) || is_managed_memory(region)) mark_written(region.address, region.bytes);
     else mark_unwritten(region.address, region.bytes);
     tables().open.insert(region.address);
     tables().guards_stale = true;
@@ -172,7 +175,7 @@ CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, const Context* 
     return CUDA_SUCCESS;
 }
 
-CUresult reserve(size_t bytes, bool charged, uint64_t* address) {
+CUresult reserve(size_t bytes, bool charged, PoolKind pool, uint64_t* address) {
     Tables& all = tables();
     const TableLock hold(all.lock);
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -181,6 +184,7 @@ CUresult reserve(size_t bytes, bool charged, uint64_t* address) {
     if (region == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     region->state = RegionState::reserved;
     region->of_graph = !charged;
+    region->pool = pool;
     if (charged && !charge(all, *region)) {
         all.regions.erase(region->address);
         return CUDA_ERROR_OUT_OF_MEMORY;

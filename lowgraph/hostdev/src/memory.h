@@ -13,18 +13,27 @@
 // The tables have a lock of their own (never held while device memory is touched on a kernel's
 // behalf), since describe_address is called from a faulting kernel thread.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "entry.h"
 
 namespace lowgraph {
 
-enum class RegionKind { device, pool, host, registered, global };
+enum class RegionKind { device, managed, pool, host, registered, global };
+// What a pool's memory is: the device's, the host's (pinned), or managed.
+enum class PoolKind { device, host, managed };
 enum class RegionState {
     live,
     reserved,  // a stream-ordered or graph allocation whose alloc has not run: no access
     closing,   // a stream-ordered free is queued
     dead,      // freed; kept to name stale pointers until the addresses are needed again
+};
+
+// Where managed memory is to be, as it was last said of any part of it (entry_managed.cpp).
+struct Advice {
+    bool read_mostly = false;
+    int preferred = CU_DEVICE_INVALID, accessed = CU_DEVICE_INVALID, prefetched = CU_DEVICE_INVALID;
 };
 
 struct Region {
@@ -33,6 +42,8 @@ struct Region {
     uint64_t pages = 0;  // start of the mapped pages, 0 for memory that is not ours
     size_t mapped = 0;
     RegionKind kind = RegionKind::device;
+    PoolKind pool = PoolKind::device;  // of a pool's memory
+    Advice advice;                     // of managed memory
     RegionState state = RegionState::live;
     uint64_t id = 0;
     unsigned flags = 0;     // of cuMemHostAlloc / cuMemHostRegister
@@ -45,7 +56,7 @@ struct Region {
 CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, const Context* owner, uint64_t* address);
 // An address only, for an alloc that comes later: on a stream (`charged` now), or at each launch of
 // a graph (charged by commit; the address stays reserved until abandon).
-CUresult reserve(size_t bytes, bool charged, uint64_t* address);
+CUresult reserve(size_t bytes, bool charged, PoolKind pool, uint64_t* address);
 CUresult commit(uint64_t address);   // the alloc is reached: memory appears
 CUresult release(uint64_t address);  // the free is reached: memory goes, the pointer becomes stale
 // The address itself goes: an alloc node's graph is destroyed, a reservation failed to be used.
@@ -61,6 +72,10 @@ bool find_region(uint64_t address, size_t bytes, Region* region);
 bool find_part(uint64_t address, uint64_t* start, uint64_t* end);
 bool begin_free(uint64_t address);    // marks a live pool allocation `closing`; false: it is none
 void mark_closing(uint64_t address);  // the same for a plain allocation that is freed on a stream
+bool is_host_memory(const Region& region);
+bool is_managed_memory(const Region& region);
+bool is_managed(uint64_t address);  // of live memory
+void note_advice(uint64_t address, const std::function<void(Advice&)>& note);
 const Context* owner_of(uint64_t address);       // of live memory; null: nobody's
 CUmemorytype memory_type(uint64_t address);      // of unified addressing; pageable counts as host
 bool is_pinned(uint64_t address, size_t bytes);  // false: pageable

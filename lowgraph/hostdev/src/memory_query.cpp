@@ -84,6 +84,27 @@ void mark_closing(uint64_t address) {
     if (Region* region = live_region(address, 1)) region->state = RegionState::closing;
 }
 
+bool is_host_memory(const Region& region) {
+    const bool of_host_pool = region.kind == RegionKind::pool && region.pool == PoolKind::host;
+    return region.kind == RegionKind::host || region.kind == RegionKind::registered || of_host_pool;
+}
+
+bool is_managed_memory(const Region& region) {
+    return region.kind == RegionKind::managed ||
+           (region.kind == RegionKind::pool && region.pool == PoolKind::managed);
+}
+
+bool is_managed(uint64_t address) {
+    const TableLock hold(tables().lock);
+    const Region* region = live_region(address, 1);
+    return region != nullptr && is_managed_memory(*region);
+}
+
+void note_advice(uint64_t address, const std::function<void(Advice&)>& note) {
+    const TableLock hold(tables().lock);
+    if (Region* region = live_region(address, 1)) note(region->advice);
+}
+
 const Context* owner_of(uint64_t address) {
     const TableLock hold(tables().lock);
     const Region* region = live_region(address, 1);
@@ -95,8 +116,7 @@ CUmemorytype memory_type(uint64_t address) {
     const Region* region = region_at(address);
     if (region == nullptr)
         return in_device_memory(address) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-    const bool host = region->kind == RegionKind::host || region->kind == RegionKind::registered;
-    return host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    return is_host_memory(*region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
 bool is_pinned(uint64_t address, size_t bytes) {

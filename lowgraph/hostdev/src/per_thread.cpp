@@ -43,6 +43,9 @@ LOWGRAPH_API CUresult cuStreamGetCtx(CUstream, CUcontext*);
     X(cuMemsetD2D16Async, _ptsz) \
     X(cuMemsetD2D32Async, _ptsz) \
     X(cuMemAllocAsync, _ptsz) \
+    X(cuMemPrefetchAsync, _ptsz) \
+    X(cuMemPrefetchAsync_v2, _ptsz) \
+    X(cuStreamAttachMemAsync, _ptsz) \
     X(cuMemAllocFromPoolAsync, _ptsz) \
     X(cuMemFreeAsync, _ptsz) \
     X(cuStreamGetPriority, _ptsz) \

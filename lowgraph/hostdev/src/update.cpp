@@ -116,10 +116,16 @@ Result compare(const KernelWork& now, const KernelWork& next) {
     return now.cooperative == next.cooperative ? fits : CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
 }
 
+// Managed memory takes any direction, and gives it up too.
+bool share_direction(const CopyWork& now, const CopyWork& next) {
+    const bool same = now.dst_kind == next.dst_kind && now.src_kind == next.src_kind;
+    return same || is_managed(next.dst) || is_managed(next.src) || is_managed(now.dst) || is_managed(now.src);
+}
+
 // The direction is fixed, and the context of the source; the shape is too, unless both copies are one row.
 Result compare(const CopyWork& now, const CopyWork& next) {
     if (!share_context(owner_of(now.src), owner_of(next.src))) return parameters;
-    if (now.dst_kind != next.dst_kind || now.src_kind != next.src_kind) return parameters;
+    if (!share_direction(now, next)) return parameters;
     const bool rows = now.height != 1 || now.depth != 1 || next.height != 1 || next.depth != 1;
     const bool same = now.width == next.width && now.height == next.height && now.depth == next.depth &&
                       now.dst_pitch == next.dst_pitch && now.src_pitch == next.src_pitch;

@@ -122,7 +122,8 @@ CUresult run_words(const WordsWork& work) {
         std::string where;
         if (!check_access(given.waitValue.address, width_of(given), &where)) return gone(where);
         if (is_write(given)) store(given);
-        else if (!wait_for_others([&given] { return is_there(given); })) return CUDA_ERROR_UNKNOWN;  // what broke is told
+        else if (!wait_for_others([&given] { return is_there(given); }))
+            return CUDA_ERROR_UNKNOWN;  // what broke is told
     }
     return CUDA_SUCCESS;
 }

@@ -14,6 +14,7 @@ from tests.hostdev.graphs.kit import answer_of, must
 STREAMS = 9  # more waits at once than the device has executor threads
 SECONDS = 20
 GEQ, EQ = 0, 1
+TOLD = 5  # what every wait here waits for
 
 
 class Words:
@@ -39,7 +40,7 @@ class Words:
         while answer_of(cu.cuStreamQuery(stream)) != 0:
             if time.monotonic() > end:
                 for place in range(512):
-                    self.store(place, 1)
+                    self.store(place, TOLD)
                 return False
             time.sleep(0.001)
         return True
@@ -62,27 +63,27 @@ def test_waits_leave_room_for_what_they_wait_for(words: Words) -> None:
     """A chain: each stream waits for the word that the next one writes, the last for nothing."""
     *waiting, last = words.streams
     for place, stream in enumerate(waiting):
-        must(cu.cuStreamWaitValue32(stream, words.at(place + 1), 1, EQ))
-        must(cu.cuStreamWriteValue32(stream, words.at(place), 1, 0))
+        must(cu.cuStreamWaitValue32(stream, words.at(place + 1), TOLD, EQ))
+        must(cu.cuStreamWriteValue32(stream, words.at(place), TOLD, 0))
     assert [answer_of(cu.cuStreamQuery(stream)) for stream in waiting] == [600] * STREAMS
-    must(cu.cuStreamWriteValue32(last, words.at(STREAMS), 1, 0))
+    must(cu.cuStreamWriteValue32(last, words.at(STREAMS), TOLD, 0))
     assert [words.is_done(stream) for stream in words.streams] == [True] * (STREAMS + 1)
-    assert [words.value(place) for place in range(STREAMS + 1)] == [1] * (STREAMS + 1)
+    assert [words.value(place) for place in range(STREAMS + 1)] == [TOLD] * (STREAMS + 1)
 
 
 def test_graphs_that_wait_leave_room_too(words: Words) -> None:
     executables = []
     for place, stream in enumerate(words.streams[:-1]):
         must(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode(1)))
-        must(cu.cuStreamWaitValue32(stream, words.at(place + 1), 5, GEQ))
-        must(cu.cuStreamWriteValue32(stream, words.at(place), 5, 0))
+        must(cu.cuStreamWaitValue32(stream, words.at(place + 1), TOLD, GEQ))
+        must(cu.cuStreamWriteValue32(stream, words.at(place), TOLD, 0))
         graph = must(cu.cuStreamEndCapture(stream))
         executables.append(must(cu.cuGraphInstantiate(graph, 0)))
         must(cu.cuGraphDestroy(graph))
         must(cu.cuGraphLaunch(executables[-1], stream))
-    words.store(STREAMS, 7)
+    words.store(STREAMS, TOLD + 2)
     assert [words.is_done(stream) for stream in words.streams] == [True] * (STREAMS + 1)
-    assert [words.value(place) for place in range(STREAMS)] == [5] * STREAMS
+    assert [words.value(place) for place in range(STREAMS)] == [TOLD] * STREAMS
     for executable in executables:
         must(cu.cuGraphExecDestroy(executable))
 
