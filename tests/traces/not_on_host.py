@@ -16,7 +16,10 @@ _MAPPED = (
     "addresses without memory of their own are not there: no graph of lowgraph, and none that "
     "cuda.core's builder makes, needs a call on them, since a graph sees the addresses alone"
 )
-_SETTINGS = "no graph holds a stream's settings, and callbacks are no nodes: a capture refuses them"
+_SETTINGS = (
+    "no graph holds a stream's settings: of these a captured kernel keeps the priority alone, and "
+    "that is compared under 'attribute: a captured kernel's priority ...'"
+)
 
 NOT_ON_HOST: dict[str, str] = {
     **dict.fromkeys(
@@ -38,8 +41,6 @@ NOT_ON_HOST: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "cuStreamAddCallback",
-            "words: a callback",
             "cuStreamSetAttribute",
             "cuStreamCopyAttributes",
             "words: a stream's window",

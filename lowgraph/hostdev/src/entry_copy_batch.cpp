@@ -15,6 +15,13 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUme
 
 namespace {
 
+struct Ranges {
+    const CUdeviceptr* dsts;
+    const CUdeviceptr* srcs;
+    const size_t* sizes;
+    size_t count;
+};
+
 struct Attributes {
     const CUmemcpyAttributes* values;
     const size_t* firsts;  // the copy from which each counts
@@ -49,21 +56,42 @@ CUresult refusal(Stream& stream) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+// *failed: which copy was refused; SIZE_MAX: no single one.
+CUresult copy_many(Entry& entry, const Ranges& ranges, const Attributes& attributes, size_t* failed, CUstream handle) {
+    *failed = SIZE_MAX;
+    Stream* const stream = find_stream(handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult refused = refusal(*stream); refused != CUDA_SUCCESS) return refused;
+    const bool whole = ranges.dsts != nullptr && ranges.srcs != nullptr && ranges.sizes != nullptr;
+    if (!whole || ranges.count == 0 || !are_good(attributes, ranges.count)) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<CopyWork> copies(ranges.count);
+    for (size_t i = 0; i < ranges.count; ++i) {  // all of them, before any is begun
+        if (read_copy(ranges.dsts[i], ranges.srcs[i], ranges.sizes[i], &copies[i])) continue;
+        *failed = i;
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (CopyWork& copy : copies)
+        if (const CUresult code = copy_async(entry, handle, std::move(copy)); code != CUDA_SUCCESS) return code;
+    return CUDA_SUCCESS;
+}
+
 }  // namespace
+
+LOWGRAPH_API CUresult cuMemcpyBatchAsync(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                                         CUmemcpyAttributes* attributes, size_t* firsts, size_t attribute_count,
+                                         size_t* failed, CUstream handle) {
+    LOWGRAPH_STREAM_ENTRY(handle);
+    size_t place = 0;
+    const CUresult code = copy_many(entry, {dsts, srcs, sizes, count}, {attributes, firsts, attribute_count}, &place,
+                                    handle);
+    if (code != CUDA_SUCCESS && failed != nullptr) *failed = place;
+    return code;
+}
 
 LOWGRAPH_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
                                             CUmemcpyAttributes* attributes, size_t* firsts, size_t attribute_count,
                                             CUstream handle) {
     LOWGRAPH_STREAM_ENTRY(handle);
-    Stream* const stream = find_stream(handle);
-    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult refused = refusal(*stream); refused != CUDA_SUCCESS) return refused;
-    const bool whole = dsts != nullptr && srcs != nullptr && sizes != nullptr && count != 0;
-    if (!whole || !are_good({attributes, firsts, attribute_count}, count)) return CUDA_ERROR_INVALID_VALUE;
-    std::vector<CopyWork> copies(count);
-    for (size_t i = 0; i < count; ++i)  // all of them, before any is begun
-        if (!read_copy(dsts[i], srcs[i], sizes[i], &copies[i])) return CUDA_ERROR_INVALID_VALUE;
-    for (CopyWork& copy : copies)
-        if (const CUresult code = copy_async(entry, handle, std::move(copy)); code != CUDA_SUCCESS) return code;
-    return CUDA_SUCCESS;
+    size_t place = 0;
+    return copy_many(entry, {dsts, srcs, sizes, count}, {attributes, firsts, attribute_count}, &place, handle);
 }

@@ -87,6 +87,10 @@ constexpr AttributeRow attribute_rows[] = {
     {A(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM), 1},
     {A(HOST_REGISTER_SUPPORTED), 1},
     {A(MEMORY_POOLS_SUPPORTED), 1},
+    {A(MANAGED_MEMORY), 1},
+    {A(CONCURRENT_MANAGED_ACCESS), 1},
+    {A(CAN_USE_64_BIT_STREAM_MEM_OPS), 1},
+    {A(CAN_USE_STREAM_WAIT_VALUE_NOR), 1},
     {A(CLUSTER_LAUNCH), 1},
 };
 #undef A

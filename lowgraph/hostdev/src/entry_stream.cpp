@@ -15,6 +15,17 @@ CUresult create(CUstream* out, unsigned flags, int priority) {
     return CUDA_SUCCESS;
 }
 
+struct Callback {
+    CUstreamCallback function;
+    CUstream stream;
+    void* data;
+};
+
+void call_back(void* held) {
+    const std::unique_ptr<Callback> callback(static_cast<Callback*>(held));
+    callback->function(callback->stream, CUDA_SUCCESS, callback->data);
+}
+
 }  // namespace
 
 // Looks at the flags before it asks for a context, unlike its sister with a priority.
@@ -83,6 +94,16 @@ LOWGRAPH_API CUresult cuLaunchHostFunc(CUstream handle, CUhostFn fn, void* user_
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (fn == nullptr) return invalid_call(*stream, CUDA_ERROR_INVALID_VALUE);
     return offer(entry, *stream, HostWork{fn, user_data});
+}
+
+// CUDA 5's host function, which can be no node. In a broken context it is not called, as none is.
+LOWGRAPH_API CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* data, unsigned flags) {
+    LOWGRAPH_STREAM_ENTRY(handle);
+    Stream* stream = find_stream(handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult refused = guard_uncapturable(*stream); refused != CUDA_SUCCESS) return refused;
+    if (function == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    return offer(entry, *stream, HostWork{call_back, new Callback{function, handle, data}});
 }
 
 LOWGRAPH_API CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
