@@ -78,12 +78,10 @@ GROUPS = (
         "one device, one process; a step that talks to others is tested on its GPUs",
     ),
     Group(
-        "Addresses that memory is mapped to, and memory that is let go without being freed",
-        r"cuMemAddress|cuMem(Create|Map|Unmap|Release|SetAccess|GetAccess)$"
-        r"|cuMemGetAllocation|cuMemRetainAllocation|cuMemDiscard"
-        r"|cuMemRangeGetAttributes|cuLibraryGetManaged|cuMemBatchDecompress",
-        "the device reports 0 for it, and allocators fall back to cuMemAlloc or cuMemAllocAsync, "
-        "whose addresses stay the same as long as a graph needs",
+        "Contents of memory",
+        r"cuMemDiscard|cuMemRangeGetAttributes|cuLibraryGetManaged|cuMemBatchDecompress",
+        "a discard only saves a transfer, which there is none of; a managed range tells of one "
+        "attribute a call; kernels have no managed variables; nothing is compressed",
     ),
     Group(
         "Many copies in one call",

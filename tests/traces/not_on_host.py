@@ -12,33 +12,12 @@ _GONE = (
     "with its context, and 1 of such memory"
 )
 
-_MAPPED = (
-    "addresses without memory of their own are not there: no graph of lowgraph, and none that "
-    "cuda.core's builder makes, needs a call on them, since a graph sees the addresses alone"
-)
 _SETTINGS = (
     "no graph holds a stream's settings: of these a captured kernel keeps the priority alone, and "
     "that is compared under 'attribute: a captured kernel's priority ...'"
 )
 
 NOT_ON_HOST: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "mapped memory: ",
-            "cuMemsetD8Async of mapped memory",
-            "cuMemAddressReserve",
-            "cuMemCreate",
-            "cuMemMap",
-            "cuMemSetAccess",
-            "cuMemGetAccess",
-            "cuMemUnmap",
-            "cuMemAddressFree",
-            "cuMemRelease",
-            "cuMemGetAllocationGranularity",
-            "cuMemRetainAllocationHandle",
-        ),
-        _MAPPED,
-    ),
     **dict.fromkeys(
         (
             "cuStreamSetAttribute",

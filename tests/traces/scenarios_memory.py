@@ -170,8 +170,6 @@ _VIRTUAL = (
     ("a captured copy, grown after", "reserve r 4; physical h; map_to r h; access r; begin s; "
      "copy_of s r buffer; end s g; instantiate g x; physical k; map_to r k 2 2; access r 3 2 2; "
      "graph_launch x s; sync s; update x g"),
-    ("unmapped with work in flight", f"{_MAPPED}; launch s kernel=hold; fill_of s r 3; query s; "
-     "release; unmap r; query s; sync s"),
 )  # fmt: skip
 
 SCENARIOS = (
@@ -181,6 +179,5 @@ SCENARIOS = (
     *(Scenario(f"batch of copies: {name}", text, apart=name in _MAY_FAULT)
       for name, text in _COPIES),
     *(Scenario(f"mapped memory: {name}", text, EVERY_MODE if "captured" in name else (
-        "THREAD_LOCAL",), apart="without" in name, kills="in flight" in name)
-      for name, text in _VIRTUAL),
+        "THREAD_LOCAL",), apart="without" in name) for name, text in _VIRTUAL),
 )  # fmt: skip

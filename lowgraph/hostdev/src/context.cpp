@@ -2,6 +2,7 @@
 
 #include "exec.h"
 #include "graph.h"
+#include "mapped.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
@@ -38,6 +39,7 @@ void destroy_shared() {
     destroy_execs();
     destroy_graphs();
     destroy_modules(nullptr);
+    forget_mappings();
     destroy_all_memory();
     forget_context_error();
 }

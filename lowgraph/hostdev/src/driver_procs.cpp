@@ -112,6 +112,24 @@ std::span<const ProcEntry> device_procs() {
     return rows;
 }
 
+// Addresses and the memory that is mapped to them.
+std::span<const ProcEntry> mapped_procs() {
+    static const ProcEntry rows[] = {
+        PROC(cuMemAddressFree, 10020, cuMemAddressFree),
+        PROC(cuMemAddressReserve, 10020, cuMemAddressReserve),
+        PROC(cuMemCreate, 10020, cuMemCreate),
+        PROC(cuMemGetAccess, 10020, cuMemGetAccess),
+        PROC(cuMemGetAllocationGranularity, 10020, cuMemGetAllocationGranularity),
+        PROC(cuMemGetAllocationPropertiesFromHandle, 10020, cuMemGetAllocationPropertiesFromHandle),
+        PROC(cuMemMap, 10020, cuMemMap),
+        PROC(cuMemRelease, 10020, cuMemRelease),
+        PROC(cuMemRetainAllocationHandle, 11000, cuMemRetainAllocationHandle),
+        PROC(cuMemSetAccess, 10020, cuMemSetAccess),
+        PROC(cuMemUnmap, 10020, cuMemUnmap),
+    };
+    return rows;
+}
+
 // Memory, copies, memsets.
 std::span<const ProcEntry> memory_procs() {
     static const ProcEntry rows[] = {

@@ -2,6 +2,7 @@
 #include "capture.h"
 #include "context.h"
 #include "copy.h"
+#include "memory.h"
 #include "queue.h"
 #include "stream.h"
 
@@ -20,7 +21,9 @@ CUresult fill_async(Entry& entry, CUstream handle, const FillWork& work) {
     if (work.width == 0 || work.height == 0) return standing;  // nothing to do is no node either
     if (work.dst % work.element != 0)  // harms no capture, unlike an address of nothing
         return standing != CUDA_SUCCESS ? standing : CUDA_ERROR_INVALID_VALUE;
-    if (const CUresult bad = check_fill(work); bad != CUDA_SUCCESS)
+    // A capture takes reserved addresses: there may be memory behind them when it is launched.
+    const bool later = stream->capture && is_reserved(work.dst);
+    if (const CUresult bad = check_fill(work); bad != CUDA_SUCCESS && !later)
         return invalid_call(*stream, bad);
     return offer(entry, *stream, Work{work});
 }

@@ -40,6 +40,13 @@ void make_reservation(Tables& all) {
     }
 }
 
+// Past the ranges that are reserved by themselves.
+uint64_t past_reserved(const Tables& all, uint64_t gap, uint64_t need) {
+    for (const auto& [start, end] : all.reserved)
+        if (gap < end && start < gap + need) gap = end + page_bytes;
+    return gap;
+}
+
 // Addresses for `mapped` bytes and the guard page behind them; 0: none left. Fresh ones as long as
 // there are any, so that stale pointers stay recognisable; then the dead regions' ones.
 uint64_t take_addresses(Tables& all, uint64_t mapped) {
@@ -50,12 +57,12 @@ uint64_t take_addresses(Tables& all, uint64_t mapped) {
     }
     for (const uint64_t address : all.dead) all.regions.erase(address);
     all.dead.clear();
-    uint64_t gap = all.base + page_bytes;
+    uint64_t gap = past_reserved(all, all.base + page_bytes, need);
     for (auto spot = all.regions.lower_bound(all.base); spot != all.regions.end(); ++spot) {
         const Region& region = spot->second;
         if (region.address >= all.end) break;
         if (region.pages >= gap + need) return gap;
-        gap = region.pages + region.mapped + page_bytes;
+        gap = past_reserved(all, region.pages + region.mapped + page_bytes, need);
     }
     return all.end >= gap + need ? gap : 0;
 }

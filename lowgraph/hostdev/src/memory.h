@@ -20,7 +20,7 @@
 
 namespace lowgraph {
 
-enum class RegionKind { device, managed, pool, host, registered, global };
+enum class RegionKind { device, managed, pool, host, registered, global, mapped };
 // What a pool's memory is: the device's, the host's (pinned), or managed.
 enum class PoolKind { device, host, managed };
 enum class RegionState {
@@ -72,6 +72,15 @@ bool find_region(uint64_t address, size_t bytes, Region* region);
 bool find_part(uint64_t address, uint64_t* start, uint64_t* end);
 bool begin_free(uint64_t address);    // marks a live pool allocation `closing`; false: it is none
 void mark_closing(uint64_t address);  // the same for a plain allocation that is freed on a stream
+// ---- addresses by themselves (memory_mapped.cpp) ----
+CUresult reserve_addresses(size_t bytes, size_t aligned_to, uint64_t* address);
+void give_back_addresses(uint64_t address);
+bool is_reserved(uint64_t address);
+CUresult open_addresses(uint64_t address, size_t bytes, int file);  // the file's pages appear there
+void close_addresses(uint64_t address);
+bool charge_bytes(size_t bytes);  // of the device's size; false: it is used up
+void uncharge_bytes(size_t bytes);
+
 bool is_host_memory(const Region& region);
 bool is_managed_memory(const Region& region);
 bool is_managed(uint64_t address);  // of live memory
