@@ -221,7 +221,8 @@ CUresult run_node(const ExecNode& node) {
 }
 
 CUresult run_image(const ExecImage& image) {
-    if (shuffling()) return run_shuffled(image);
+    // The checker follows the nodes in the order of the image.
+    if (shuffling() || (image.holds_words && !checking())) return run_walk(image);
     for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
         if (checking()) race_next_node();
         const CUresult code = run_node(*node);

@@ -65,7 +65,8 @@ CUresult launch(Exec& exec, Stream& stream, Ticket* ticket);
 // A graph launch reached: its nodes, one by one, through run_work. Runs without big_lock.
 CUresult run_image(const ExecImage& image);
 CUresult run_node(const ExecNode& node);
-CUresult run_shuffled(const ExecImage& image);  // run_image in shuffle mode
+// run_image in shuffle mode, and for a graph with memory operations.
+CUresult run_walk(const ExecImage& image);
 
 // ---- One node of the next launches ----
 // Notes the places of the nodes of `graph`, of its child graphs and of its bodies; `above`: where it is.

@@ -116,14 +116,28 @@ bool have_same_kinds(const WordsWork& now, const WordsWork& next) {
                               &Operation::operation);
 }
 
-CUresult run_words(const WordsWork& work) {
-    for (const Operation& given : work.operations) {
+bool can_go_on(const WordsWork& work, size_t next) {
+    if (next >= work.operations.size() || !is_wait(work.operations[next])) return true;
+    const Operation& wait = work.operations[next];
+    std::string where;  // what is gone is not waited for: run_some tells
+    return !check_access(wait.waitValue.address, width_of(wait), &where) || is_there(wait);
+}
+
+CUresult run_some(const WordsWork& work, size_t* next) {
+    for (; *next < work.operations.size() && can_go_on(work, *next); ++*next) {
+        const Operation& given = work.operations[*next];
         if (!is_wait(given) && !is_write(given)) continue;  // a barrier: each is one already
         std::string where;
         if (!check_access(given.waitValue.address, width_of(given), &where)) return gone(where);
         if (is_write(given)) store(given);
-        else if (!wait_for_others([&given] { return is_there(given); }))
-            return CUDA_ERROR_UNKNOWN;  // what broke is told
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult run_words(const WordsWork& work) {
+    for (size_t next = 0; next < work.operations.size();) {
+        if (!wait_for_others([&] { return can_go_on(work, next); })) return CUDA_ERROR_UNKNOWN;
+        if (const CUresult code = run_some(work, &next); code != CUDA_SUCCESS) return code;
     }
     return CUDA_SUCCESS;
 }

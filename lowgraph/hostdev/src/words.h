@@ -12,7 +12,11 @@ CUresult read_words(const CUstreamBatchMemOpParams* operations, unsigned count, 
 // work or the graph's launch is issued; memory of a pool is none.
 CUresult check_words(const WordsWork& work);
 bool have_same_kinds(const WordsWork& now, const WordsWork& next);
-// One after another, on an executor thread; a wait lasts until somebody stores the value.
+// Whether operation `next` can be carried out now: it is no wait, or its value is there.
+bool can_go_on(const WordsWork& work, size_t next);
+// Carries out one after another from `*next`, up to a wait whose value is not there.
+CUresult run_some(const WordsWork& work, size_t* next);
+// All of them, on an executor thread; a wait lasts until somebody stores the value.
 CUresult run_words(const WordsWork& work);
 
 }  // namespace lowgraph

@@ -14,6 +14,7 @@ from tests.hostdev.graphs.kit import answer_of, must
 STREAMS = 9  # more waits at once than the device has executor threads
 SECONDS = 20
 GEQ, EQ = 0, 1
+WAIT, WRITE = 1, 2
 TOLD = 5  # what every wait here waits for
 
 
@@ -86,6 +87,48 @@ def test_graphs_that_wait_leave_room_too(words: Words) -> None:
     assert [words.value(place) for place in range(STREAMS)] == [TOLD] * STREAMS
     for executable in executables:
         must(cu.cuGraphExecDestroy(executable))
+
+
+def fork(words: Words, writer_first: bool) -> cu.CUgraphExec:
+    """A graph of two branches: one waits for word 0 and writes word 1, one writes word 0."""
+    graph = must(cu.cuGraphCreate(0))
+
+    def operations(*found: tuple[int, int, int]) -> cu.CUDA_BATCH_MEM_OP_NODE_PARAMS:
+        params = cu.CUDA_BATCH_MEM_OP_NODE_PARAMS()
+        rows = []
+        for kind, place, value in found:
+            row = cu.CUstreamBatchMemOpParams()
+            side = row.waitValue if kind == WAIT else row.writeValue
+            side.operation = cu.CUstreamBatchMemOpType(kind)
+            side.address, side.value, side.flags = words.at(place), value, GEQ
+            if kind == WAIT:
+                row.waitValue = side
+            else:
+                row.writeValue = side
+            rows.append(row)
+        params.ctx, params.count = must(cu.cuCtxGetCurrent()), len(rows)
+        params.paramArray, params.flags = rows, 0
+        return params
+
+    waiter = operations((WAIT, 0, TOLD), (WRITE, 1, TOLD))
+    writer = operations((WRITE, 0, TOLD))
+    for params in (writer, waiter) if writer_first else (waiter, writer):
+        must(cu.cuGraphAddBatchMemOpNode(graph, None, 0, params))
+    made = must(cu.cuGraphInstantiate(graph, 0))
+    must(cu.cuGraphDestroy(graph))
+    return made
+
+
+@pytest.mark.parametrize("writer_first", [True, False])
+def test_a_wait_lets_the_branch_beside_it_go_first(words: Words, writer_first: bool) -> None:
+    executable, stream = fork(words, writer_first), words.streams[0]
+    for _ in range(2):
+        words.store(0, 0)
+        words.store(1, 0)
+        must(cu.cuGraphLaunch(executable, stream))
+        assert words.is_done(stream)
+        assert [words.value(place) for place in range(2)] == [TOLD, TOLD]
+    must(cu.cuGraphExecDestroy(executable))
 
 
 def test_a_word_and_its_neighbours(words: Words) -> None:
