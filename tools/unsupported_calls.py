@@ -70,7 +70,7 @@ GROUPS = (
     ),
     Group(
         "Other processes and other devices",
-        r"cuIpc|cuMemPool(Ex|Im)port|cuMem(Ex|Im)port|cuMulticast|cuCtx(En|Dis)ablePeerAccess"
+        r"cuIpc|cuMemPool(Ex|Im)port|cuMem(Ex|Im)port|cuMulticast"
         r"|cuDeviceGetP2P|cuMemcpy3DPeer|cuImportExternal|cuExternalMemory|cuDestroyExternal"
         r"|cu(Signal|Wait)External|cuGraph\w*ExternalSemaphores|cuDeviceGetNvSciSync"
         r"|cuFlushGPUDirectRDMA|cuDeviceGetHostAtomic|cuLaunchCooperativeKernelMultiDevice"
@@ -78,24 +78,16 @@ GROUPS = (
         "one device, one process; a step that talks to others is tested on its GPUs",
     ),
     Group(
-        "Virtual and managed memory",
-        r"cuMemAddress|cuMem(Create|Map|Unmap|Release|SetAccess|GetAccess|AllocManaged)$"
-        r"|cuMemGetAllocation|cuMemRetainAllocation|cuMemAdvise|cuMemPrefetch|cuMemDiscard"
-        r"|cuMemRange|cuStreamAttachMem|cuLibraryGetManaged|cuMemBatchDecompress"
-        r"|cuPointerSetAttribute",
-        "the device reports 0 for both, and allocators fall back to cuMemAlloc or cuMemAllocAsync, "
-        "whose addresses stay the same as long as a graph needs",
-    ),
-    Group(
-        "Memory operations of streams",
-        r"cuStream(Wait|Write)Value|cuStreamBatchMemOp|cuGraph\w*BatchMemOp",
-        "they wait for a word that another device or process writes; inside a graph edges and "
-        "events order the work, and the device reports that it has none",
+        "Contents of memory",
+        r"cuMemDiscard|cuMemRangeGetAttributes|cuLibraryGetManaged|cuMemBatchDecompress",
+        "a discard only saves a transfer, which there is none of; a managed range tells of one "
+        "attribute a call; kernels have no managed variables; nothing is compressed",
     ),
     Group(
         "Many copies in one call",
-        r"cuMemcpy(3D)?BatchAsync",
-        "a copy each does the same, and is a node of its own in a graph",
+        r"cuMemcpy3DBatchAsync",
+        "a copy each does the same, and is a node of its own in a graph; rows without pitch have "
+        "cuMemcpyBatchAsync",
     ),
     Group(
         "Linking PTX",
@@ -125,9 +117,8 @@ GROUPS = (
     Group(
         "Calls that CUDA itself has replaced",
         r"cuLaunch(Grid|GridAsync)?$|cuParamSet|cuFuncSet(BlockShape|SharedSize)|cuCtx(At|De)tach"
-        r"|cuDeviceGetProperties|cuStreamAddCallback",
-        "cuLaunchKernel, cuDeviceGetAttribute, cuLaunchHostFunc (cuStreamAddCallback cannot be "
-        "captured)",
+        r"|cuDeviceGetProperties",
+        "cuLaunchKernel, cuDeviceGetAttribute",
     ),
 )
 

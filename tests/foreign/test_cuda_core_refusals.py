@@ -45,7 +45,7 @@ def of_a_child_in_a_definition(core: Any) -> None:
         (lambda core: core.device.pci_bus_id, NO_RUNTIME),
         (of_nvrtc, "CUDA_ERROR_NO_BINARY_FOR_GPU"),
         (lambda core: cc.PinnedMemoryResource(), f"{NOT_SUPPORTED}|{TOO_OLD}"),
-        (lambda core: cc.ManagedMemoryResource(), f"not support managed|{TOO_OLD}"),
+        (lambda core: cc.ManagedMemoryResource(), f"{NOT_SUPPORTED}|{TOO_OLD}"),
         (with_shared_event, "Failed to create CUDA event"),
         (with_shared_memory, NOT_SUPPORTED),
         (of_a_child_in_a_definition, NOT_SUPPORTED),

@@ -94,6 +94,10 @@ def test_a_synchronous_copy_is_ordered_with_the_threads_own(library: Any, device
         cu.cuMemFree(memory)
 
 
+OF_CUDA_13 = {"cuMemcpyBatchAsync_v2_ptsz", "cuMemPrefetchBatchAsync_ptsz"}
+"""The header of 12.9 does not have them."""
+
+
 @pytest.mark.host
 def test_every_call_of_the_header_has_its_symbol(device: Device) -> None:
     """For each call that the library has and cuda.h gives a suffix, there is the suffixed one."""
@@ -108,7 +112,7 @@ def test_every_call_of_the_header_has_its_symbol(device: Device) -> None:
     wanted = {f"{name}_pt{kind.lower()}" for kind, name in found if name in exported}
     assert len(wanted) > 50
     assert wanted - exported == set()
-    assert {name for name in exported if "_pt" in name} - wanted == set()
+    assert {name for name in exported if "_pt" in name} - wanted <= OF_CUDA_13
 
 
 SOURCE = """

@@ -22,7 +22,8 @@ from tests.traces.world import module_image
 
 pytestmark = pytest.mark.host
 
-INVALID_VALUE, INVALID_CONTEXT, ILLEGAL_STATE, LOST_BODY = 1, 201, 401, 999
+INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, ILLEGAL_STATE = 1, 201, 400, 401
+ILLEGAL_ADDRESS, LOST_BODY = 700, 999
 # The call that says it, and the code, by the scenario's name.
 ANSWERS = {
     "conditional capture: an allocation call while both are open": ("end s g", LOST_BODY),
@@ -38,6 +39,19 @@ ANSWERS = {
     "capture into by two streams at once": ("begin_to t g a", ILLEGAL_STATE),
     "user object: released by a graph that has none": ("graph_release g o", INVALID_VALUE),
     "no context: add_kernel": ("@add_kernel n g", INVALID_CONTEXT),
+    "contexts: destroyed, then used": ("ctx_use c", INVALID_CONTEXT),
+    "contexts: a destroyed one's, memset at once": ("fill_now c.p", INVALID_VALUE),
+    "contexts: a destroyed one's, copy": ("copy_of c.v c.p p", INVALID_HANDLE),
+    "contexts: a destroyed one's, copy between contexts": (
+        "copy_peer c.v c.p c p home",
+        INVALID_HANDLE,
+    ),
+    "contexts: a destroyed one's, event nodes": ("add_wait a g c.d", INVALID_HANDLE),
+    "contexts: destroyed, a graph of its kernel, instantiated": ("instantiate g x", INVALID_VALUE),
+    "contexts: destroyed, an executable of its kernel, launched": ("sync s", ILLEGAL_ADDRESS),
+    "contexts: destroyed, an executable of its kernel, destroyed": ("exec_destroy x", 0),
+    "contexts: destroyed, an executable of its memset, launched": ("sync s", ILLEGAL_ADDRESS),
+    "contexts: destroyed, a graph captured in its stream": ("instantiate g x", INVALID_VALUE),
 }
 LEFT_OUT = sorted({key for trace in recordings().values() for key, _ in trace.get("left_out", [])})
 

@@ -7,18 +7,22 @@ from tests.traces import (
     scenarios_build,
     scenarios_calls,
     scenarios_conditional,
+    scenarios_contexts,
     scenarios_events,
     scenarios_faults,
     scenarios_forks,
     scenarios_graphs,
     scenarios_into,
     scenarios_kinds,
+    scenarios_memory,
     scenarios_modes,
     scenarios_nodes,
     scenarios_objects,
+    scenarios_owned,
     scenarios_params,
     scenarios_threads,
     scenarios_update,
+    scenarios_words,
 )
 from tests.traces.scenario import Scenario
 
@@ -39,6 +43,10 @@ MODULES = (
     scenarios_modes,
     scenarios_objects,
     scenarios_ask,
+    scenarios_contexts,
+    scenarios_owned,
+    scenarios_words,
+    scenarios_memory,
 )
 
 

@@ -1,6 +1,6 @@
 """Record what a driver answers to every scenario:
 
-    python tests/traces/record.py --device D --out F [--missing] [--only TEXT]
+    python tests/traces/record.py --device D --out F [--missing] [--only TEXT] [--jobs N]
 
 Goes through lowgraph.driver alone, so it runs on a GPU and on the host device alike. The file is
 one JSON object, gzipped where its name ends in .gz: gpu, driver, versions, left_out: [[key, why]],
@@ -21,6 +21,8 @@ import os
 import platform
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from tests.traces.scenario import Scenario
 from tests.traces.world import attempt, module_image
 
 HERE = Path(__file__).resolve().parent
+LARGEST_BATCH = 100  # runs of one process
 STALLED_SECONDS = 30  # a scenario takes milliseconds, or the seconds after which a hold lets go
 
 
@@ -63,16 +66,29 @@ def key_of(scenario: dict[str, Any]) -> str:
     return f"{scenario['name']} [{scenario['mode']}]"
 
 
-def record(device: Device, keys: list[str]) -> dict[str, Any]:
-    """Run the scenarios; return the recording's object."""
+def record(
+    device: Device, keys: list[str], jobs: int = 1, seconds: float = float("inf")
+) -> dict[str, Any]:
+    """Run the scenarios, in `jobs` processes at a time; return the recording's object.
+
+    After `seconds` no more processes are begun: what was not run is missing, and can be run later.
+    """
     found: list[dict[str, Any]] = []
     left_out: list[list[str]] = []
-    alone = {key for key, (scenario, _) in runs().items() if scenario.kills}
-    batches = [[key] for key in keys if key in alone]
-    for batch in [[key for key in keys if key not in alone], *batches]:
-        answered, refused = run_in_turn(device.spec, batch)
-        found += answered
-        left_out += refused
+    alone = {key for key, (scenario, _) in runs().items() if scenario.kills or scenario.apart}
+    together = [key for key in keys if key not in alone]
+    size = max(1, min(LARGEST_BATCH, len(together) // jobs))
+    batches = [together[first : first + size] for first in range(0, len(together), size)]
+    batches += [[key] for key in keys if key in alone]
+    end = time.monotonic() + seconds
+
+    def run_batch(batch: list[str]) -> tuple[list[dict[str, Any]], list[list[str]]]:
+        return run_in_turn(device.spec, batch) if time.monotonic() < end else ([], [])
+
+    with ThreadPoolExecutor(jobs) as several:
+        for answered, refused in several.map(run_batch, batches):
+            found += answered
+            left_out += refused
     order = {key: place for place, key in enumerate(runs())}
     return {
         "gpu": device.title,
@@ -121,7 +137,7 @@ def _answer(device: Device, image: bytes, scenario: Scenario, mode: str) -> dict
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
     code = attempt(cu.cuCtxSynchronize)[0]
-    if code and not scenario.kills:
+    if code and not (scenario.kills or scenario.apart):
         return {"error": f"it poisons the context ({code}): say kills=True"}
     return answer
 
@@ -142,12 +158,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="the trace file to write")
     parser.add_argument("--only", default="", help="only scenarios whose key contains this")
     parser.add_argument("--missing", action="store_true", help="only what no recording here has")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="begin no more processes after these"
+    )
     parser.add_argument("--serve", action="store_true", help="run what standard input names")
     options = parser.parse_args()
     device = open_device(options.device)
     if options.serve:
         _serve(device)
-    trace = record(device, _keys(options))
+    trace = record(device, _keys(options), options.jobs, options.seconds)
     text = render(trace)
     if options.out is None:
         sys.stdout.write(text)

@@ -23,12 +23,17 @@ EVERY_MODE = (GLOBAL, THREAD_LOCAL, RELAXED)
 
 @dataclass(frozen=True)
 class Scenario:
-    """Named driver calls. `kills`: it poisons the context, so it runs in a process of its own."""
+    """Named driver calls.
+
+    `kills`: it poisons the context, so it runs in a process of its own. `apart`: it is recorded in
+    one, since a driver may not survive it, or go on with memory that is not its own.
+    """
 
     name: str
     text: str
     modes: tuple[str, ...] = (THREAD_LOCAL,)
     kills: bool = False
+    apart: bool = False
 
     @property
     def steps(self) -> tuple[str, ...]:

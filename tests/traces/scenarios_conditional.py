@@ -84,6 +84,8 @@ _BODIES = (
     ("an external event wait", "wait_external s e1"),
     ("a cooperative launch", "launch s cooperative=1"),
     ("two roots", "bump s; record e1 s; bump s"),
+    ("a written word", "write_value s w0 5"),
+    ("a word waited for", "wait_value s w0 0 eq"),
 )
 _HELD = "begin_into s n0; {}; end_into s n0; graph_nodes n0; instantiate_params g x"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.traces.scenario import Scenario
+from tests.traces.scenario import EVERY_MODE, Scenario
 
 _ALLOC = "begin s; launch s; alloc_async p s; launch s; end s g"
 _ALLOC_FREE = "begin s; alloc_async p s; launch s; free_async p s; end s g"
@@ -74,6 +74,32 @@ SCENARIOS = (
              "graph_launch x s; graph_launch y t; sync s; sync t"),
     Scenario("capture: a second one on the same stream", f"{_CHAIN}; begin s; launch s; end s h; "
              "instantiate h x; graph_launch x s; sync s"),
+    Scenario("capture: a copy from pageable memory reads it at each launch", "store pageable 5; "
+             "begin s; copy_htod_async s pageable; end s g; store pageable 6; instantiate g x; "
+             "graph_launch x s; sync s; fetch buffer; store pageable 7; graph_launch x s; sync s; "
+             "fetch buffer", EVERY_MODE),
+    Scenario("capture: a copy to pageable memory writes it at each launch", "fill_of s buffer 5; "
+             "sync s; store pageable 1; begin s; copy_dtoh_async s pageable; end s g; "
+             "look pageable; instantiate g x; graph_launch x s; sync s; look pageable; "
+             "fill_of s buffer 6; graph_launch x s; sync s; look pageable", EVERY_MODE),
+    *(Scenario(f"capture: what runs at once beside it, {name}", f"fill_of t buffer 9; sync t; "
+               f"begin s; launch s; {call}; launch s; end s g; ctx_sync; fetch buffer", EVERY_MODE)
+      for name, call in (("a launch on the legacy stream", "launch legacy kernel=cluster_size"),
+                         ("a launch on the per-thread stream",
+                          "launch per_thread kernel=cluster_size"),
+                         ("a launch on another stream", "launch t kernel=cluster_size"),
+                         ("a launch by another thread", "@launch t kernel=cluster_size"),
+                         ("a memset", "memset"), ("a copy", "copy_htod"))),
+    Scenario("capture: what is recorded does not run", "fill_of t buffer 9; sync t; begin s; "
+             "launch s kernel=cluster_size; end s g; ctx_sync; fetch buffer; instantiate g x; "
+             "fetch buffer; graph_launch x s; sync s; fetch buffer", EVERY_MODE),
+    Scenario("update: the new arguments are those that run", "fill_of s buffer 5; "
+             "fill_of s other 6; sync s; begin s; fill_of s pinned 1; copy_of s other buffer; "
+             "end s g; instantiate g x; begin s; fill_of s pinned 2; copy_of s buffer other; "
+             "end s h; update x h; graph_launch x s; sync s; fetch buffer; look pinned"),
+    Scenario("update: a refused one leaves what runs", "begin s; fill_of s buffer 5; end s g; "
+             "instantiate g x; begin s; fill_of s buffer 6; launch s; end s h; update x h; "
+             "update x h; graph_launch x s; sync s; fetch buffer"),
     Scenario("capture: begun while work is in flight on the stream", "launch s kernel=hold; "
              "begin s; launch s; end s g; query s; release; sync s"),
 )  # fmt: skip

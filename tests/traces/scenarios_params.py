@@ -139,6 +139,13 @@ SCENARIOS = (
     *(Scenario(f"child graph of an executable: {name}", f"{_READY}; {call}; {_RUN}")
       for name, call in _CHILD),
     *(Scenario(f"attribute: {name}", f"{_KERNELS}; {call}") for name, call in _ATTRIBUTES),
+    *(Scenario(f"attribute: a captured kernel's priority is its stream's, {rank}",
+               f"stream_ranked v {rank}; begin v; launch v; end v g; attribute_get g 0 priority; "
+               "stream_destroy v") for rank in ("0", "-1", "-5")),
+    Scenario("attribute: a captured kernel's priority, on a joined stream",
+             "stream_ranked v -5; begin v; launch v; record e1 v; wait t e1; launch t; "
+             "record e2 t; wait v e2; launch v; end v g; attribute_get g 0 priority; "
+             "attribute_get g 1 priority; attribute_get g 2 priority; stream_destroy v"),
     *(Scenario(f"switched off and on: {kind}", f"{_READY}; {call}") for kind, call in _ENABLED),
     Scenario("switched off: a node of another graph", f"{_READY}; graph_clone g l; "
              "node_set_enabled x l 0 0; node_enabled x l 0"),

@@ -7,15 +7,21 @@ from typing import Any
 from lowgraph.errors import DriverError
 from tests.traces import (
     verbs_ask,
+    verbs_attributes,
     verbs_bodies,
     verbs_build,
     verbs_capture,
     verbs_conditional,
+    verbs_contexts,
     verbs_graphs,
     verbs_handles,
+    verbs_managed,
     verbs_nodes,
     verbs_objects,
+    verbs_owned,
     verbs_params,
+    verbs_virtual,
+    verbs_words,
     verbs_work,
 )
 from tests.traces.world import World
@@ -32,6 +38,12 @@ VERBS = {
     **verbs_objects.VERBS,
     **verbs_handles.VERBS,
     **verbs_ask.VERBS,
+    **verbs_contexts.VERBS,
+    **verbs_owned.VERBS,
+    **verbs_words.VERBS,
+    **verbs_attributes.VERBS,
+    **verbs_managed.VERBS,
+    **verbs_virtual.VERBS,
 }
 
 

@@ -102,6 +102,14 @@ def stream_create(world: World, name: str) -> Answer:
     return code, None
 
 
+def stream_ranked(world: World, name: str, priority: str) -> Answer:
+    """cuStreamCreateWithPriority, non-blocking."""
+    code, handle = attempt(cu.cuStreamCreateWithPriority, 1, int(priority))
+    if code == 0:
+        world.streams[name] = handle
+    return code, None
+
+
 def stream_destroy(world: World, name: str) -> Answer:
     """cuStreamDestroy."""
     return attempt(cu.cuStreamDestroy, world.streams.pop(name))[0], None
@@ -234,8 +242,9 @@ def cluster_seen(world: World) -> Answer:
 
 _FUNCTIONS = (
     begin, end, is_capturing, capture_info, exchange_mode, sync, query, ctx_sync,
-    stream_create, stream_destroy, event_create, event_destroy, record, record_external,
-    wait, wait_external, event_query, event_sync, elapsed, host_function, instantiate, upload,
-    graph_launch, update, graph_destroy, exec_destroy, cluster_attribute, cluster_seen,
+    stream_create, stream_ranked, stream_destroy, event_create, event_destroy, record,
+    record_external, wait, wait_external, event_query, event_sync, elapsed, host_function,
+    instantiate, upload, graph_launch, update, graph_destroy, exec_destroy, cluster_attribute,
+    cluster_seen,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}

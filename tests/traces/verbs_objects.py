@@ -5,7 +5,6 @@ Each returns (code, extra). An extra holds only what does not depend on the devi
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from cuda.bindings import driver as cu
@@ -73,23 +72,10 @@ def primary_release(_world: World) -> Answer:
 
 
 # ---- Pointers and streams ----
-def _pointer(world: World, name: str) -> int:
-    """What a name points at: buffer, inside, pinned, pageable, null, or memory by its name."""
-    fixed = {
-        "buffer": int(world.buffers[0]),
-        "inside": int(world.buffers[0]) + 64,
-        "pinned": int(world.pinned),
-        "pageable": ctypes.addressof(world.pageable),
-        "null": 0,
-    }
-    home = world.memory if name in world.memory else world.graph_memory
-    return fixed[name] if name in fixed else int(home[name])
-
-
 def pointer(world: World, attribute: str, name: str) -> Answer:
     """cuPointerGetAttribute, the name as in CU_POINTER_ATTRIBUTE_; extra: a number, an address
     as its distance from the pointer."""
-    which, address = getattr(_POINTER, f"CU_POINTER_ATTRIBUTE_{attribute}"), _pointer(world, name)
+    which, address = getattr(_POINTER, f"CU_POINTER_ATTRIBUTE_{attribute}"), world.address(name)
     code, value = attempt(cu.cuPointerGetAttribute, which, address)
     if code:
         return code, None
@@ -106,20 +92,20 @@ def pointers(world: World, name: str) -> Answer:
         _POINTER.CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
         _POINTER.CU_POINTER_ATTRIBUTE_IS_MANAGED,
     ]
-    code, values = attempt(cu.cuPointerGetAttributes, len(which), which, _pointer(world, name))
+    code, values = attempt(cu.cuPointerGetAttributes, len(which), which, world.address(name))
     return code, [int(value) for value in values] if code == 0 else None
 
 
 def device_pointer(world: World, name: str) -> Answer:
     """cuMemHostGetDevicePointer; extra: whether it is the same address."""
-    address = _pointer(world, name)
+    address = world.address(name)
     code, found = attempt(cu.cuMemHostGetDevicePointer, address, 0)
     return code, int(found) == address if code == 0 else None
 
 
 def range_of(world: World, name: str) -> Answer:
     """cuMemGetAddressRange; extra: offset of the start, and the size in bytes."""
-    address = _pointer(world, name)
+    address = world.address(name)
     code, answer = attempt(cu.cuMemGetAddressRange, address)
     return code, [int(answer[0]) - address, int(answer[1])] if code == 0 else None
 

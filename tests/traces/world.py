@@ -18,6 +18,7 @@ from lowgraph.errors import DriverError
 HERE = Path(__file__).resolve().parent
 BYTES = 4096
 HOLD_SECONDS = 10
+WORDS_FROM = 256  # bytes into the pinned memory
 STREAM_NAMES = ("s", "t", "u", "b")
 KERNELS = ("noop", "noop2", "hold", "stray_store", "cluster_size")
 
@@ -65,7 +66,7 @@ class World:
         self.pinned = gate.call(cu.cuMemHostAlloc, BYTES, 2)
         self.pageable = (ctypes.c_char * BYTES)()
         self.flag = ctypes.c_int.from_address(int(self.pinned))
-        self.flag.value = 0
+        ctypes.memset(int(self.pinned), 0, BYTES)  # the flag and the words that streams wait for
         self.memory: dict[str, Any] = {}
         self.graph_memory: dict[str, Any] = {}  # addresses of allocation nodes
         self.host_memory: list[Any] = []
@@ -80,6 +81,12 @@ class World:
         self.all_good = True  # no step has failed so far
         self.libraries: dict[str, Any] = {}
         self.user_objects: dict[str, Any] = {}  # the driver's to free once their references go
+        self.contexts = {"home": int(device.context)}
+        self.context_ids: dict[str, int] = {}
+        self.lost: set[str] = set()  # destroyed contexts: what is called `c.x` went with `c`
+        self.pools: dict[str, int] = {}
+        self.ranges: dict[str, tuple[int, int]] = {}  # reserved addresses: start and bytes
+        self.physical: dict[str, int] = {}  # memory that is mapped to them
         self.keep: list[Any] = []  # host functions and argument storage, until the world closes
         self.other = ThreadPoolExecutor(1, initializer=device.make_current)
         self.watch: threading.Timer | None = None
@@ -107,8 +114,35 @@ class World:
         """The handle of a named stream."""
         return self.fixed_streams.get(name) or self.streams[name]
 
+    def context(self, name: str) -> Any:
+        """The handle of a named context; none: the null handle."""
+        return cu.CUcontext(self.contexts[name] if name != "none" else 0)
+
+    def context_name(self, handle: Any) -> str:
+        """The name of a context's handle."""
+        known = {value: name for name, value in self.contexts.items()} | {0: "none"}
+        return known.get(int(handle), "another")
+
+    def address(self, name: str) -> int:
+        """buffer, other, inside, pinned, pageable, null, w0 to w7 (words of pinned memory that the
+        world sets to 0), or memory by its name."""
+        fixed = {
+            "buffer": int(self.buffers[0]),
+            "other": int(self.buffers[1]),
+            "inside": int(self.buffers[0]) + 64,
+            "pinned": int(self.pinned),
+            "pageable": ctypes.addressof(self.pageable),
+            "null": 0,
+        } | {f"w{n}": int(self.pinned) + WORDS_FROM + 8 * n for n in range(8)}
+        if name in self.ranges:
+            return self.ranges[name][0]
+        home = self.memory if name in self.memory else self.graph_memory
+        return fixed[name] if name in fixed else int(home[name])
+
     def status(self) -> list[int]:
         """Capture status of s, t, u and b: 0 none, 1 active, 2 invalidated; -code on an error."""
+        if "home" in self.lost:
+            return [0] * len(STREAM_NAMES)  # a driver may crash on them
         found = []
         for name in STREAM_NAMES:
             if name not in self.streams:
@@ -141,27 +175,52 @@ class World:
         after a fault every call fails, and that is what the scenario was for."""
         if self.watch is not None:
             self.watch.cancel()
+        if "home" in self.lost:
+            self.other.shutdown(wait=True)
+            return  # nothing of it is left, and a driver may crash on what it was
         self.flag.value = 1
         self.other.shutdown(wait=True)
-        for handle in [*self.streams.values()] * 2:
+        self._make_home_current()
+        for handle in [*self._left(self.streams)] * 2:
             code, status = attempt(cu.cuStreamIsCapturing, handle)
             if code == 0 and int(status) != 0:
                 attempt(cu.cuStreamEndCapture, handle)
         attempt(cu.cuCtxSynchronize)
-        releases = [
-            *((cu.cuGraphExecDestroy, handle) for handle in self.execs.values()),
-            *((cu.cuGraphDestroy, handle) for handle in self.graphs.values()),
-            *((cu.cuEventDestroy, handle) for handle in self.events.values()),
-            *((cu.cuStreamDestroy, handle) for handle in self.streams.values()),
-            *((cu.cuMemFree, address) for address in [*self.memory.values(), *self.buffers]),
+        for function, *arguments in self._releases():
+            attempt(function, *arguments)
+
+    def _make_home_current(self) -> None:
+        """Take whatever the scenario left on this thread's stack of contexts off it."""
+        while attempt(cu.cuCtxPopCurrent)[0] == 0:
+            pass
+        attempt(cu.cuCtxSetCurrent, self.context("home"))
+
+    def _left(self, named: dict[str, Any]) -> list[Any]:
+        """Those of the objects whose context is not destroyed."""
+        gone = tuple(f"{name}." for name in self.lost)
+        return [value for name, value in named.items() if not name.startswith(gone)]
+
+    def _releases(self) -> list[tuple[Any, ...]]:
+        graphs = not self.lost  # a graph may hold nodes of a context that is gone: it stays
+        others = (name for name in self.contexts if name != "home" and name not in self.lost)
+        found: list[tuple[Any, ...]] = [
+            *((cu.cuGraphExecDestroy, handle) for handle in self.execs.values() if graphs),
+            *((cu.cuGraphDestroy, handle) for handle in self.graphs.values() if graphs),
+            *((cu.cuEventDestroy, handle) for handle in self._left(self.events)),
+            *((cu.cuStreamDestroy, handle) for handle in self._left(self.streams)),
+            *((cu.cuMemFree, address) for address in [*self._left(self.memory), *self.buffers]),
             *((cu.cuMemFreeHost, pointer) for pointer in [*self.host_memory, self.pinned]),
-            *((cu.cuModuleUnload, handle) for handle in [*self.modules.values(), self.module]),
+            *((cu.cuModuleUnload, handle) for handle in [*self._left(self.modules), self.module]),
             *((cu.cuLibraryUnload, handle) for handle in self.libraries.values()),
+            *((cu.cuMemUnmap, start, size) for start, size in self.ranges.values()),
+            *((cu.cuMemRelease, handle) for handle in self.physical.values()),
+            *((cu.cuMemAddressFree, start, size) for start, size in self.ranges.values()),
+            *((cu.cuMemPoolDestroy, cu.CUmemoryPool(pool)) for pool in self.pools.values()),
+            *((cu.cuCtxDestroy, self.context(name)) for name in others),
         ]
         if self.registered is not None:
-            releases.append((cu.cuMemHostUnregister, self.registered))
-        for function, handle in releases:
-            attempt(function, handle)
+            found.append((cu.cuMemHostUnregister, self.registered))
+        return found
 
 
 def module_image(device: Device) -> bytes:

@@ -29,11 +29,12 @@ CUresult guard_unsafe();
 CUresult guard_stream_wait(Stream&, bool query);
 // Calls on a stream that can be no node (its flags and id, a peer copy): a capture of any mode ends, 900.
 CUresult guard_uncapturable(Stream&);
-CUresult guard_context_sync();
+CUresult guard_context_sync(const Context& context);
 CUresult guard_event_wait(Event&, bool query);
 CUresult guard_elapsed(const Event& start, const Event& end);
-// Work on the legacy stream (synchronous copies and memsets too) while a blocking stream captures.
-CUresult guard_legacy();
+// Work on the legacy stream (synchronous copies and memsets too) while a blocking stream of the same
+// context captures.
+CUresult guard_legacy(const Context& context);
 
 // Before a stream or an event is destroyed.
 void forget(Stream&);

@@ -16,11 +16,6 @@ bool forbids_unsafe(const Capture& capture) {
     return capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-bool has_blocking_member(const Capture& capture) {
-    for (const Stream* member : capture.members)
-        if (member->blocking()) return true;
-    return false;
-}
 
 // Invalidates every capture that `meets` names; `code` if there was one.
 template <typename Meets>
@@ -49,22 +44,26 @@ CUresult guard_unsafe() {
     return refuse_if(forbids_unsafe, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-CUresult guard_legacy() { return refuse_if(has_blocking_member, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT); }
+CUresult guard_legacy(const Context& context) {
+    return refuse_if([&context](const Capture& capture) { return holds_up_legacy(capture, context); },
+                     CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+}
 
-// Every capture dies, whatever its mode and whoever began it.
-CUresult guard_context_sync() {
-    return refuse_if([](const Capture&) { return true; }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+// Every capture of the context dies, whatever its mode and whoever began it.
+CUresult guard_context_sync(const Context& context) {
+    return refuse_if([&context](const Capture& capture) { return capture.origin->context == &context; },
+                     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
 CUresult standing_refusal(Stream& stream) {
-    if (stream.is_legacy) return guard_legacy();
+    if (stream.is_legacy) return guard_legacy(*stream.context);
     if (!stream.capture || !stream.capture->invalidated) return CUDA_SUCCESS;
     tell_refused(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
 CUresult guard_uncapturable(Stream& stream) {
-    if (stream.is_legacy) return guard_legacy();
+    if (stream.is_legacy) return guard_legacy(*stream.context);
     if (!stream.capture) return CUDA_SUCCESS;
     invalidate(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

@@ -14,8 +14,8 @@ void add_dependencies(Stream& stream, const std::vector<Node*>& nodes) {
 CUresult capture_status(Stream& stream, CUstreamCaptureStatus* status) {
     if (stream.is_legacy)
         for (const std::shared_ptr<Capture>& capture : live_captures())
-            for (const Stream* member : capture->members)
-                if (member->blocking()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;  // asking harms nothing
+            if (holds_up_legacy(*capture, *stream.context))
+                return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;  // asking harms nothing
     *status = !stream.capture                 ? CU_STREAM_CAPTURE_STATUS_NONE
               : stream.capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -24,7 +24,7 @@ CUresult capture_status(Stream& stream, CUstreamCaptureStatus* status) {
 
 CUresult update_dependencies(Stream& stream, const std::vector<Node*>& dependencies, unsigned flags) {
     if (stream.is_legacy)
-        if (const CUresult code = guard_legacy(); code != CUDA_SUCCESS) return code;
+        if (const CUresult code = guard_legacy(*stream.context); code != CUDA_SUCCESS) return code;
     if (!stream.capture) return CUDA_ERROR_ILLEGAL_STATE;
     if (stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     for (const Node* node : dependencies)

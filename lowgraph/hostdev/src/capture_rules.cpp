@@ -69,7 +69,7 @@ bool is_joined(const Capture& capture) {
 
 CUresult begin(Stream& stream, std::shared_ptr<Capture> capture, CUstreamCaptureMode mode) {
     if (stream.is_legacy) {
-        const CUresult code = guard_legacy();
+        const CUresult code = guard_legacy(*stream.context);
         return code != CUDA_SUCCESS ? code : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     if (stream.capture) {
@@ -230,7 +230,7 @@ CUresult begin_capture_to_graph(Stream& stream, Graph& graph, const std::vector<
 CUresult end_capture(Stream& stream, Graph** graph) {
     *graph = nullptr;
     if (stream.is_legacy)
-        if (const CUresult code = guard_legacy(); code != CUDA_SUCCESS) return code;
+        if (const CUresult code = guard_legacy(*stream.context); code != CUDA_SUCCESS) return code;
     const std::shared_ptr<Capture> capture = stream.capture;
     if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
     if (capture->origin != &stream) {

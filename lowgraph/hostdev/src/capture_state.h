@@ -2,6 +2,7 @@
 #pragma once
 #include "capture.h"
 #include "capture_watch.h"
+#include "stream.h"
 
 namespace lowgraph {
 
@@ -10,6 +11,12 @@ const std::vector<std::shared_ptr<Capture>>& live_captures();
 
 inline Graph& graph_of(Capture& capture) { return capture.into ? *capture.into : *capture.graph; }
 inline bool is_dead(const Capture& capture) { return capture.over || capture.invalidated; }
+// Work on the legacy stream of that context would wait for work that is only recorded.
+inline bool holds_up_legacy(const Capture& capture, const Context& context) {
+    for (const Stream* member : capture.members)
+        if (waits_for_legacy(*member, context)) return true;
+    return false;
+}
 // The next captured node of the stream depends on these too.
 void add_dependencies(Stream& stream, const std::vector<Node*>& nodes);
 // code: what the call that does it answers.

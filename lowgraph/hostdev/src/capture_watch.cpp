@@ -127,7 +127,7 @@ const char* mode_name(CUstreamCaptureMode mode) {
 
 // In the order of Work's alternatives.
 constexpr const char* kinds[] = {"empty",      "kernel",    "memcpy",   "memset", "host",        "event_record",
-                                 "event_wait", "mem_alloc", "mem_free", "graph",  "conditional", "graph"};
+                                 "event_wait", "mem_alloc", "mem_free", "graph",  "conditional", "mem_ops", "graph"};
 static_assert(std::size(kinds) == std::variant_size_v<Work>);
 
 // "kernel NAME", or the kind alone.

@@ -2,6 +2,7 @@
 
 #include "exec.h"
 #include "graph.h"
+#include "mapped.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
@@ -27,20 +28,20 @@ State& state() {
 
 thread_local std::vector<Context*> stack;
 
-// Everything that lives in a context goes with the last of them; the fault too, as after a reset.
-void destroy_contents() {
-    destroy_execs();
-    destroy_graphs();
-    destroy_streams_and_events();
-    destroy_modules();
-    destroy_memory();
-    forget_context_error();
+void destroy_contents(Context& context) {
+    destroy_streams_and_events(context);
+    destroy_modules(&context);
+    destroy_memory(context);
 }
 
-bool any_alive() {
-    for (const auto& [key, context] : state().contexts)
-        if (!context->destroyed) return true;
-    return false;
+// What is no context's own goes with the last of them; the fault too, as after a reset.
+void destroy_shared() {
+    destroy_execs();
+    destroy_graphs();
+    destroy_modules(nullptr);
+    forget_mappings();
+    destroy_all_memory();
+    forget_context_error();
 }
 
 }  // namespace
@@ -58,7 +59,11 @@ Context* primary_context() {
     return primary != nullptr && !primary->destroyed ? primary : nullptr;
 }
 
-Context* any_context() { return current_context() != nullptr ? current_context() : primary_context(); }
+bool has_company(const Context& context) {
+    for (const auto& [key, other] : state().contexts)
+        if (key != &context && !other->destroyed) return true;
+    return false;
+}
 
 Context* find_context(CUcontext handle) {
     const auto spot = state().contexts.find(reinterpret_cast<const Context*>(handle));
@@ -79,7 +84,8 @@ void destroy_context(Context& context, Lock& lock) {
     finish_all(lock);
     if (context.destroyed) return;  // by another thread, meanwhile
     context.destroyed = true;
-    if (!any_alive()) destroy_contents();
+    destroy_contents(context);
+    if (!has_company(context)) destroy_shared();
 }
 
 Context* retain_primary() {
@@ -110,6 +116,11 @@ void reset_primary(Lock& lock) {
 }
 
 unsigned& primary_flags() { return state().primary_flags; }
+
+bool are_context_flags(unsigned flags) {
+    const unsigned wait = flags & CU_CTX_SCHED_MASK;
+    return (flags & ~unsigned{CU_CTX_FLAGS_MASK}) == 0 && (wait & (wait - 1)) == 0;
+}
 
 CUresult context_error() { return state().sticky; }
 

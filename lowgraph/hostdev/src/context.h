@@ -6,13 +6,15 @@
 
 namespace lowgraph {
 
-// A CUcontext. All contexts of the process share memory, streams and the sticky error; the primary
-// context's end destroys them all. Objects are never freed, so that a stale handle is seen as such.
+// A CUcontext. It owns streams, events, modules and plain memory, which go with it; graphs, memory
+// of pools and libraries are nobody's, and go with the last context. The sticky error is one for
+// all. Objects are never freed, so that a stale handle is seen as such.
 struct Context {
     uint64_t id = 0;
     bool primary = false;
     bool destroyed = false;
     unsigned flags = 0;
+    Stream* legacy = nullptr;  // its default stream, made on first use
     std::unordered_map<int, size_t> limits;
 };
 
@@ -21,7 +23,7 @@ void initialise();
 std::vector<Context*>& context_stack();   // of the calling thread; the current one is last
 Context* current_context();               // null: none
 Context* primary_context();               // null: not retained
-Context* any_context();  // the current one, else the primary one: what a handle belongs to, for a thread without
+bool has_company(const Context& context);  // another one is there too
 Context* find_context(CUcontext handle);  // destroyed ones too; null: never was one
 
 Context* create_context(bool primary, unsigned flags);
@@ -30,6 +32,7 @@ Context* retain_primary();
 CUresult release_primary(Lock& lock);  // the last release resets
 void reset_primary(Lock& lock);
 unsigned& primary_flags();  // for the next primary context
+bool are_context_flags(unsigned flags);  // one way to wait at most, and nothing unknown
 
 // The sticky error (700, 719 ...) of the live context, or success.
 CUresult context_error();

@@ -17,9 +17,12 @@ size_t reach(const CopyWork& work, size_t pitch, size_t rows) {
     return ((work.depth - 1) * stride + work.height - 1) * pitch + work.width;
 }
 
+// Pinned memory counts, but not a pool's of the host.
 bool is_device_range(uint64_t address, size_t bytes) {
     Region region;
-    return find_region(address, bytes, &region) && region.state != RegionState::closing;
+    if (!find_region(address, bytes, &region)) return false;
+    if (region.kind == RegionKind::pool && region.pool == PoolKind::host) return false;
+    return region.state != RegionState::closing;
 }
 
 bool side_is_good(CUmemorytype kind, uint64_t address, size_t bytes) {
@@ -83,7 +86,7 @@ CUresult copy_async(Entry& entry, CUstream handle, CopyWork&& work) {
 }
 
 CUresult copy_now(Entry& entry, CopyWork&& work) {
-    if (const CUresult refused = guard_legacy(); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_legacy(*current_context()); refused != CUDA_SUCCESS) return refused;
     if (const CUresult bad = check_copy(work); bad != CUDA_SUCCESS) return bad;
     Stream& stream = *find_stream(nullptr);
     tell_elsewhere(stream, work);

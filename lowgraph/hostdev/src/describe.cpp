@@ -33,6 +33,8 @@ struct Place {
 const char* kind_title(const Region& region) {
     switch (region.kind) {
         case RegionKind::device: return "the allocation";
+        case RegionKind::managed: return "the managed allocation";
+        case RegionKind::mapped: return "the mapped memory";
         case RegionKind::pool: return "the stream-ordered allocation";
         case RegionKind::host: return "the pinned host allocation";
         case RegionKind::registered: return "the registered host memory";

@@ -23,6 +23,10 @@ CUresult cuCtxSynchronize_v2(CUcontext);
 CUresult cuMemGetDefaultMemPool(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
 CUresult cuMemGetMemPool(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
 CUresult cuMemSetMemPool(CUmemLocation*, CUmemAllocationType, CUmemoryPool);
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t,
+                               CUstream);
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr*, size_t*, size_t, CUmemLocation*, size_t*, size_t, unsigned long long,
+                                 CUstream);
 CUresult cuEventElapsedTime(float*, CUevent, CUevent);
 CUresult cuGetProcAddress(const char*, void**, int, cuuint64_t);
 CUresult cuStreamGetCtx(CUstream, CUcontext*);
@@ -63,6 +67,8 @@ std::span<const ProcEntry> device_procs() {
         PROC(cuCtxGetId, 12000, cuCtxGetId),
         PROC(cuCtxGetLimit, 3010, cuCtxGetLimit),
         PROC(cuCtxGetStreamPriorityRange, 5050, cuCtxGetStreamPriorityRange),
+        PROC(cuCtxEnablePeerAccess, 4000, cuCtxEnablePeerAccess),
+        PROC(cuCtxDisablePeerAccess, 4000, cuCtxDisablePeerAccess),
         PROC(cuCtxPopCurrent, 4000, cuCtxPopCurrent_v2),
         PROC(cuCtxPushCurrent, 4000, cuCtxPushCurrent_v2),
         PROC(cuCtxSetCacheConfig, 3020, cuCtxSetCacheConfig),
@@ -106,6 +112,24 @@ std::span<const ProcEntry> device_procs() {
     return rows;
 }
 
+// Addresses and the memory that is mapped to them.
+std::span<const ProcEntry> mapped_procs() {
+    static const ProcEntry rows[] = {
+        PROC(cuMemAddressFree, 10020, cuMemAddressFree),
+        PROC(cuMemAddressReserve, 10020, cuMemAddressReserve),
+        PROC(cuMemCreate, 10020, cuMemCreate),
+        PROC(cuMemGetAccess, 10020, cuMemGetAccess),
+        PROC(cuMemGetAllocationGranularity, 10020, cuMemGetAllocationGranularity),
+        PROC(cuMemGetAllocationPropertiesFromHandle, 10020, cuMemGetAllocationPropertiesFromHandle),
+        PROC(cuMemMap, 10020, cuMemMap),
+        PROC(cuMemRelease, 10020, cuMemRelease),
+        PROC(cuMemRetainAllocationHandle, 11000, cuMemRetainAllocationHandle),
+        PROC(cuMemSetAccess, 10020, cuMemSetAccess),
+        PROC(cuMemUnmap, 10020, cuMemUnmap),
+    };
+    return rows;
+}
+
 // Memory, copies, memsets.
 std::span<const ProcEntry> memory_procs() {
     static const ProcEntry rows[] = {
@@ -113,6 +137,9 @@ std::span<const ProcEntry> memory_procs() {
         PROC(cuMemAllocAsync, 11020, cuMemAllocAsync),
         PROC(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync),
         PROC(cuMemAllocHost, 3020, cuMemAllocHost_v2),
+        PROC(cuMemAdvise, 8000, cuMemAdvise),
+        PROC(cuMemAdvise, 12020, cuMemAdvise_v2),
+        PROC(cuMemAllocManaged, 6000, cuMemAllocManaged),
         PROC(cuMemAllocPitch, 3020, cuMemAllocPitch_v2),
         PROC(cuMemFree, 3020, cuMemFree_v2),
         PROC(cuMemFreeAsync, 11020, cuMemFreeAsync),
@@ -126,6 +153,14 @@ std::span<const ProcEntry> memory_procs() {
         PROC(cuMemHostGetFlags, 2030, cuMemHostGetFlags),
         PROC(cuMemHostRegister, 6050, cuMemHostRegister_v2),
         PROC(cuMemHostUnregister, 4000, cuMemHostUnregister),
+        PROC(cuMemPrefetchAsync, 8000, cuMemPrefetchAsync),
+        PROC(cuMemPrefetchAsync, 12020, cuMemPrefetchAsync_v2),
+        LATER(cuMemPrefetchBatchAsync, 13000, cuMemPrefetchBatchAsync),
+        PROC(cuMemRangeGetAttribute, 8000, cuMemRangeGetAttribute),
+        PROC(cuMemcpyBatchAsync, 12080, cuMemcpyBatchAsync),
+        LATER(cuMemcpyBatchAsync, 13000, cuMemcpyBatchAsync_v2),
+        PROC(cuPointerSetAttribute, 6000, cuPointerSetAttribute),
+        PROC(cuStreamAttachMemAsync, 6000, cuStreamAttachMemAsync),
         PROC(cuMemPoolCreate, 11020, cuMemPoolCreate),
         PROC(cuMemPoolDestroy, 11020, cuMemPoolDestroy),
         PROC(cuMemPoolGetAccess, 11020, cuMemPoolGetAccess),
@@ -188,6 +223,12 @@ std::span<const ProcEntry> work_procs() {
         PROC(cuFuncSetCacheConfig, 3000, cuFuncSetCacheConfig),
         PROC(cuLaunchCooperativeKernel, 9000, cuLaunchCooperativeKernel),
         PROC(cuLaunchHostFunc, 10000, cuLaunchHostFunc),
+        PROC(cuStreamAddCallback, 5000, cuStreamAddCallback),
+        PROC(cuStreamWriteValue32, 11070, cuStreamWriteValue32_v2),
+        PROC(cuStreamWriteValue64, 11070, cuStreamWriteValue64_v2),
+        PROC(cuStreamWaitValue32, 11070, cuStreamWaitValue32_v2),
+        PROC(cuStreamWaitValue64, 11070, cuStreamWaitValue64_v2),
+        PROC(cuStreamBatchMemOp, 11070, cuStreamBatchMemOp_v2),
         PROC(cuLaunchKernel, 4000, cuLaunchKernel),
         PROC(cuLaunchKernelEx, 11060, cuLaunchKernelEx),
         UNTYPED(cuModuleEnumerateFunctions, 12040),

@@ -21,7 +21,8 @@ CUresult refusal(Needs needs) {
     if (needs == Needs::driver) return CUDA_SUCCESS;
     const Context* context = current_context();
     if (context == nullptr && needs == Needs::context) return CUDA_ERROR_INVALID_CONTEXT;
-    if (context != nullptr && context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    const bool looked_at = needs == Needs::context || needs == Needs::memory;
+    if (looked_at && context != nullptr && context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return needs == Needs::graphs ? CUDA_SUCCESS : context_error();
 }
 

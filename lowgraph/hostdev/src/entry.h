@@ -33,6 +33,7 @@ enum class Needs {
     driver,   // cuInit must have run: 3 NOT_INITIALIZED
     context,  // a live current context (201, 709) without a sticky error (its code)
     handle,   // no sticky error; which context is meant is told by the handle that the call is given
+    memory,   // a handle too, but 709 under a destroyed context: frees
     graphs,   // a handle too: what touches graphs in host memory alone outlives a fault
 };
 

@@ -22,8 +22,10 @@ LOWGRAPH_API CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* p
                                                      unsigned int flags) {
     LOWGRAPH_ENTRY(context);
     Graph* const graph = find_graph(hGraph);
-    const bool here = find_context(ctx) == current_context();
-    if (pHandle_out == nullptr || graph == nullptr || !here || (flags & ~CU_GRAPH_COND_ASSIGN_DEFAULT) != 0)
+    const Context* const context = find_context(ctx);
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (pHandle_out == nullptr || graph == nullptr || (flags & ~CU_GRAPH_COND_ASSIGN_DEFAULT) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     *pHandle_out = create_condition(*graph, defaultLaunchValue, flags & CU_GRAPH_COND_ASSIGN_DEFAULT)->id;
     return CUDA_SUCCESS;

@@ -17,7 +17,7 @@ namespace {
 CUcontext handle_of(Context* context) { return reinterpret_cast<CUcontext>(context); }
 
 CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (out == nullptr || !are_context_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
     if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
     Context* context = create_context(false, flags);
     context_stack().push_back(context);
@@ -31,10 +31,10 @@ const Context* context_or_current(CUcontext handle) {
     return context == nullptr || context->destroyed ? nullptr : context;
 }
 
-CUresult synchronize(Entry& entry) {
-    const CUresult refused = guard_context_sync();
+CUresult synchronize(Entry& entry, const Context& context) {
+    const CUresult refused = guard_context_sync(context);
     if (refused != CUDA_SUCCESS) return refused;
-    finish_issued(entry.lock());
+    finish_issued(context, entry.lock());
     check_memory();
     return context_error();
 }
@@ -73,6 +73,7 @@ LOWGRAPH_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flag
 LOWGRAPH_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
     LOWGRAPH_ENTRY(driver);
     if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!are_context_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
     primary_flags() = flags;
     if (primary_context() != nullptr) primary_context()->flags = flags;
     return CUDA_SUCCESS;
@@ -100,6 +101,7 @@ LOWGRAPH_API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, 
 
 LOWGRAPH_API CUresult cuCtxDestroy_v2(CUcontext handle) {
     LOWGRAPH_ENTRY(driver);
+    if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Context* context = find_context(handle);
     if (context == nullptr || context->destroyed || context->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -122,6 +124,7 @@ LOWGRAPH_API CUresult cuCtxSetCurrent(CUcontext handle) {
 
 LOWGRAPH_API CUresult cuCtxPushCurrent_v2(CUcontext handle) {
     LOWGRAPH_ENTRY(driver);
+    if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Context* context = find_context(handle);
     if (context == nullptr || context->destroyed) return CUDA_ERROR_INVALID_CONTEXT;
     context_stack().push_back(context);
@@ -163,18 +166,21 @@ LOWGRAPH_API CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
 #undef cuCtxSynchronize
 LOWGRAPH_API CUresult cuCtxSynchronize() {
     LOWGRAPH_ENTRY(context);
-    return synchronize(entry);
+    return synchronize(entry, *current_context());
 }
 
 LOWGRAPH_API CUresult cuCtxSynchronize_v2(CUcontext handle) {
     LOWGRAPH_ENTRY(driver);
-    if (context_or_current(handle) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    const Context* const context = context_or_current(handle);
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (const CUresult broken = context_error(); broken != CUDA_SUCCESS) return broken;
-    return synchronize(entry);
+    return synchronize(entry, *context);
 }
 
+// Of a destroyed context too.
 LOWGRAPH_API CUresult cuCtxGetFlags(unsigned* flags) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
+    if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *flags = current_context()->flags;
     return CUDA_SUCCESS;

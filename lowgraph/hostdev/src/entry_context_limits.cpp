@@ -42,8 +42,24 @@ LOWGRAPH_API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 
 LOWGRAPH_API CUresult cuCtxSetFlags(unsigned flags) {
     LOWGRAPH_ENTRY(context);
+    if (!are_context_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
     current_context()->flags = flags;  // how to wait: kept, not acted on
     return CUDA_SUCCESS;
+}
+
+// With one device no context is a peer of another.
+LOWGRAPH_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+    LOWGRAPH_ENTRY(context);
+    const Context* const context = find_context(peer);
+    if (context == nullptr || context->destroyed) return CUDA_ERROR_INVALID_CONTEXT;
+    return flags == 0 ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED : CUDA_ERROR_INVALID_VALUE;
+}
+
+LOWGRAPH_API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+    LOWGRAPH_ENTRY(context);
+    const Context* const context = find_context(peer);
+    if (context == nullptr || context->destroyed) return CUDA_ERROR_INVALID_CONTEXT;
+    return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 
 LOWGRAPH_API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {

@@ -14,6 +14,9 @@ CUresult record(Entry& entry, CUevent event_handle, CUstream handle, unsigned fl
     Stream* stream = find_stream(handle);
     Event* event = find_event(event_handle);
     if (stream == nullptr || event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    // Waits and external records may cross from one context to another.
+    const bool external = flags & CU_EVENT_RECORD_EXTERNAL;
+    if (!external && event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
     if ((flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
     const Route route = route_record(*stream, *event, flags);
     if (route.kind != Route::run) return route.code;
@@ -26,6 +29,7 @@ CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) 
     const Event* end = find_event(end_handle);
     if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (start == nullptr || end == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (start->context != end->context) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult refused = guard_elapsed(*start, *end); refused != CUDA_SUCCESS)
         return refused;
     if (!host_asks(start->recorded) || !host_asks(end->recorded)) return CUDA_ERROR_NOT_READY;
@@ -39,7 +43,7 @@ LOWGRAPH_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
     LOWGRAPH_ENTRY(context);
     if (out == nullptr || (flags & ~event_flags) != 0) return CUDA_ERROR_INVALID_VALUE;
     if ((flags & CU_EVENT_INTERPROCESS) != 0) return CUDA_ERROR_NOT_SUPPORTED;
-    *out = reinterpret_cast<CUevent>(&create_event(flags));
+    *out = reinterpret_cast<CUevent>(&create_event(*current_context(), flags));
     return CUDA_SUCCESS;
 }
 

@@ -178,6 +178,12 @@ LOWGRAPH_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgra
     return set_in_exec<HostWork>(hGraphExec, hNode, reader(params));
 }
 
+LOWGRAPH_API CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                         const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+    LOWGRAPH_ENTRY(handle);
+    return set_in_exec<WordsWork>(hGraphExec, hNode, reader(params));
+}
+
 LOWGRAPH_API CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
                                                          CUevent event) {
     LOWGRAPH_ENTRY(context);

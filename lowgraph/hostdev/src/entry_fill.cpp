@@ -1,6 +1,8 @@
 // Memsets: each becomes one FillWork.
 #include "capture.h"
+#include "context.h"
 #include "copy.h"
+#include "memory.h"
 #include "queue.h"
 #include "stream.h"
 
@@ -19,14 +21,16 @@ CUresult fill_async(Entry& entry, CUstream handle, const FillWork& work) {
     if (work.width == 0 || work.height == 0) return standing;  // nothing to do is no node either
     if (work.dst % work.element != 0)  // harms no capture, unlike an address of nothing
         return standing != CUDA_SUCCESS ? standing : CUDA_ERROR_INVALID_VALUE;
-    if (const CUresult bad = check_fill(work); bad != CUDA_SUCCESS)
+    // A capture takes reserved addresses: there may be memory behind them when it is launched.
+    const bool later = stream->capture && is_reserved(work.dst);
+    if (const CUresult bad = check_fill(work); bad != CUDA_SUCCESS && !later)
         return invalid_call(*stream, bad);
     return offer(entry, *stream, Work{work});
 }
 
 // The forms without a stream go to the legacy stream, are never recorded, and do not wait for it.
 CUresult fill_now(Entry& entry, const FillWork& work) {
-    if (const CUresult refused = guard_legacy(); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = guard_legacy(*current_context()); refused != CUDA_SUCCESS) return refused;
     if (const CUresult bad = check_fill(work); bad != CUDA_SUCCESS) return bad;
     Stream& stream = *find_stream(nullptr);
     tell_elsewhere(stream, work);

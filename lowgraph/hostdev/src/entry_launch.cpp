@@ -1,6 +1,9 @@
 // Kernel launches, all by one path: check, pack the arguments, offer the work to the stream.
+#include <optional>
+
 #include "capture.h"
 #include "launch.h"
+#include "module.h"
 #include "queue.h"
 #include "stream.h"
 
@@ -8,11 +11,15 @@ using namespace lowgraph;
 
 namespace {
 
+// Without a priority of its own the launch has its stream's, and so has the node that it becomes.
 CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&& work,
-                void** params, void** extra) {
+                std::optional<int> priority, void** params, void** extra) {
     Stream* stream = find_stream(handle);
     work.function = find_function(function);
     if (stream == nullptr || work.function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const Context* const home = work.function->module->context;
+    if (home != nullptr && home != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+    work.priority = priority.value_or(stream->priority);
     if (const CUresult bad = check_launch(work); bad != CUDA_SUCCESS)
         return invalid_call(*stream, bad);
     const CUresult packed = pack_arguments(*work.function, params, extra, &work.args);
@@ -23,7 +30,8 @@ CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&&
 
 // Attributes that change nothing here (cache policy, programmatic overlap, memory domains) are
 // accepted.
-CUresult read_attributes(const CUlaunchConfig& config, KernelWork* work) {
+CUresult read_attributes(const CUlaunchConfig& config, KernelWork* work,
+                         std::optional<int>* priority) {
     for (unsigned i = 0; i < config.numAttrs; ++i) {
         const CUlaunchAttribute& attribute = config.attrs[i];
         const CUlaunchAttributeValue& value = attribute.value;
@@ -33,7 +41,7 @@ CUresult read_attributes(const CUlaunchConfig& config, KernelWork* work) {
                 if (work->cluster == Dim3{0, 0, 0}) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
                 break;
             case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: work->cooperative = value.cooperative != 0; break;
-            case CU_LAUNCH_ATTRIBUTE_PRIORITY: work->priority = value.priority; break;
+            case CU_LAUNCH_ATTRIBUTE_PRIORITY: *priority = value.priority; break;
             default: break;
         }
     }
@@ -51,7 +59,7 @@ LOWGRAPH_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsig
     work.grid = {grid_x, grid_y, grid_z};
     work.block = {block_x, block_y, block_z};
     work.shared_bytes = shared_bytes;
-    return launch(entry, function, stream, std::move(work), params, extra);
+    return launch(entry, function, stream, std::move(work), {}, params, extra);
 }
 
 LOWGRAPH_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function,
@@ -62,11 +70,12 @@ LOWGRAPH_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction 
     work.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
     work.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
     work.shared_bytes = config->sharedMemBytes;
-    if (const CUresult bad = read_attributes(*config, &work); bad != CUDA_SUCCESS) {
+    std::optional<int> priority;
+    if (const CUresult bad = read_attributes(*config, &work, &priority); bad != CUDA_SUCCESS) {
         Stream* stream = find_stream(config->hStream);
         return stream != nullptr ? invalid_call(*stream, bad) : CUDA_ERROR_INVALID_HANDLE;
     }
-    return launch(entry, function, config->hStream, std::move(work), params, extra);
+    return launch(entry, function, config->hStream, std::move(work), priority, params, extra);
 }
 
 LOWGRAPH_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x,
@@ -80,5 +89,5 @@ LOWGRAPH_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned gr
     work.block = {block_x, block_y, block_z};
     work.shared_bytes = shared_bytes;
     work.cooperative = true;
-    return launch(entry, function, stream, std::move(work), params, nullptr);
+    return launch(entry, function, stream, std::move(work), {}, params, nullptr);
 }

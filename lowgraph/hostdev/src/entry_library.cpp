@@ -17,13 +17,13 @@ CUfunction* function_of(CUkernel* kernel) { return reinterpret_cast<CUfunction*>
 LOWGRAPH_API CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUjit_option*,
                                         void**, unsigned, CUlibraryOption*, void**, unsigned) {
     LOWGRAPH_ENTRY(driver);
-    return load_image(image, module_of(library));
+    return load_image(image, nullptr, module_of(library));
 }
 
 LOWGRAPH_API CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option*,
                                             void**, unsigned, CUlibraryOption*, void**, unsigned) {
     LOWGRAPH_ENTRY(driver);
-    return load_image_file(path, module_of(library));
+    return load_image_file(path, nullptr, module_of(library));
 }
 
 LOWGRAPH_API CUresult cuLibraryUnload(CUlibrary library) {

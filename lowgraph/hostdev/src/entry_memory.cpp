@@ -22,7 +22,7 @@ CUresult allocate_device(CUdeviceptr* out, size_t bytes) {
     if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     uint64_t address = 0;
-    const CUresult code = allocate(RegionKind::device, bytes, 0, &address);
+    const CUresult code = allocate(RegionKind::device, bytes, 0, current_context(), &address);
     if (code == CUDA_SUCCESS) *out = address;
     return code;
 }
@@ -33,7 +33,7 @@ CUresult allocate_host(void** out, size_t bytes, unsigned flags) {
     *out = nullptr;
     if (bytes == 0) return CUDA_SUCCESS;
     uint64_t address = 0;
-    const CUresult code = allocate(RegionKind::host, bytes, flags, &address);
+    const CUresult code = allocate(RegionKind::host, bytes, flags, current_context(), &address);
     if (code == CUDA_SUCCESS) *out = reinterpret_cast<void*>(address);
     return code;
 }
@@ -69,13 +69,13 @@ LOWGRAPH_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t
 }
 
 LOWGRAPH_API CUresult cuMemFree_v2(CUdeviceptr address) {
-    LOWGRAPH_ENTRY(handle);
+    LOWGRAPH_ENTRY(memory);
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     if (address == 0) return CUDA_SUCCESS;
     const bool of_graph = free_graph_memory(address);
     const bool pool = !of_graph && begin_free(address);
-    if (!of_graph && !pool && !is_start(address, RegionKind::device))
-        return CUDA_ERROR_INVALID_VALUE;
+    const bool plain = is_start(address, RegionKind::device) || is_start(address, RegionKind::managed);
+    if (!of_graph && !pool && !plain) return CUDA_ERROR_INVALID_VALUE;
     return free_when_idle(entry, address);
 }
 
@@ -107,7 +107,7 @@ LOWGRAPH_API CUresult cuMemAllocHost_v2(void** out, size_t bytes) {
 }
 
 LOWGRAPH_API CUresult cuMemFreeHost(void* pointer) {
-    LOWGRAPH_ENTRY(handle);
+    LOWGRAPH_ENTRY(memory);
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     if (pointer == nullptr) return CUDA_SUCCESS;
     if (!is_start(number(pointer), RegionKind::host)) return CUDA_ERROR_INVALID_VALUE;
@@ -139,11 +139,11 @@ LOWGRAPH_API CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned
     LOWGRAPH_ENTRY(context);
     if ((flags & ~host_register_flags) != 0) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
-    return register_host(number(pointer), bytes, flags);
+    return register_host(number(pointer), bytes, flags, current_context());
 }
 
 LOWGRAPH_API CUresult cuMemHostUnregister(void* pointer) {
-    LOWGRAPH_ENTRY(handle);
+    LOWGRAPH_ENTRY(memory);
     if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
     if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
     finish_issued(entry.lock());

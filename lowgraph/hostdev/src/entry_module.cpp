@@ -1,27 +1,28 @@
 // Modules, and what can be asked of their functions.
+#include "context.h"
 #include "module_calls.h"
 
 using namespace lowgraph;
 
 LOWGRAPH_API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
     LOWGRAPH_ENTRY(context);
-    return load_image(image, module);
+    return load_image(image, current_context(), module);
 }
 
 LOWGRAPH_API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned,
                                          CUjit_option*, void**) {
     LOWGRAPH_ENTRY(context);  // the options are for a PTX compiler
-    return load_image(image, module);
+    return load_image(image, current_context(), module);
 }
 
 LOWGRAPH_API CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
     LOWGRAPH_ENTRY(context);
-    return load_image(image, module);
+    return load_image(image, current_context(), module);
 }
 
 LOWGRAPH_API CUresult cuModuleLoad(CUmodule* module, const char* path) {
     LOWGRAPH_ENTRY(context);
-    return load_image_file(path, module);
+    return load_image_file(path, current_context(), module);
 }
 
 LOWGRAPH_API CUresult cuModuleUnload(CUmodule module) {
@@ -57,9 +58,11 @@ LOWGRAPH_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
     return CUDA_SUCCESS;
 }
 
+// To tell about a kernel, a driver loads it.
 LOWGRAPH_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
                                          CUfunction function) {
     LOWGRAPH_ENTRY(handle);
+    if (Function* const found = find_function(function)) found->resident = true;
     return attribute_of(function, attribute, value);
 }
 

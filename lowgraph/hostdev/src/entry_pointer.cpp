@@ -15,13 +15,6 @@ CUresult answer(void* out, T value) {
     return CUDA_SUCCESS;
 }
 
-bool is_host(const Region& region) {
-    return region.kind == RegionKind::host || region.kind == RegionKind::registered;
-}
-
-// Stream-ordered memory and memory of graphs belongs to the device's pool, to no context.
-bool of_pool(const Region& region) { return region.kind == RegionKind::pool || region.of_graph; }
-
 // Memory of a graph is unknown until a launch has allocated it.
 bool find_pointer(uint64_t address, Region* region) {
     if (!find_region(address, 1, region)) return false;
@@ -32,20 +25,20 @@ CUresult read_attribute(const Region& region, uint64_t address, CUpointer_attrib
                         void* out) {
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
-            return answer(out, reinterpret_cast<CUcontext>(of_pool(region) ? nullptr : any_context()));
+            return answer(out, region.owner);
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             return answer(out,
-                          unsigned{is_host(region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE});
+                          unsigned{is_host_memory(region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE});
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return answer(out, CUdeviceptr{address});
         case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-            return is_host(region) ? answer(out, address) : CUDA_ERROR_INVALID_VALUE;
+            return is_host_memory(region) || is_managed_memory(region) ? answer(out, address) : CUDA_ERROR_INVALID_VALUE;
         case CU_POINTER_ATTRIBUTE_BUFFER_ID:
             return answer(out, static_cast<unsigned long long>(region.id));
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return answer(out, 0);
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return answer(out, CUdeviceptr{region.address});
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return answer(out, region.bytes);
         case CU_POINTER_ATTRIBUTE_MAPPED: return answer(out, true);
-        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED: return answer(out, is_managed_memory(region));
         case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return answer(out, false);

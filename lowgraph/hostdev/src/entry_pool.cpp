@@ -11,7 +11,11 @@ using namespace lowgraph;
 
 namespace {
 
+// Of CUDA 13, which the headers of 12.9 do not declare.
+constexpr auto managed_type = static_cast<CUmemAllocationType>(2);
+
 struct Pool {
+    PoolKind kind = PoolKind::device;
     bool live = true;
     uint64_t release_threshold = 0;
     int reuse[3] = {1, 1, 1};  // follow events, opportunistic, internal dependencies
@@ -39,15 +43,20 @@ Pool* find_pool(CUmemoryPool handle) {
 }
 
 // On a capturing stream the address becomes an alloc node's; else it is charged to the device now.
-CUresult allocate_async(Entry& entry, CUdeviceptr* out, size_t bytes, CUstream handle) {
+// No node allocates from a pool of the host's, and the capture goes on.
+CUresult allocate_async(Entry& entry, CUdeviceptr* out, size_t bytes, PoolKind kind, CUstream handle) {
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *out = 0;
     if (bytes == 0) return CUDA_SUCCESS;
     const bool captured = stream->capture != nullptr;
+    if (captured && kind == PoolKind::host) {
+        const CUresult standing = standing_refusal(*stream);
+        return standing != CUDA_SUCCESS ? standing : CUDA_ERROR_NOT_SUPPORTED;
+    }
     uint64_t address = 0;
-    if (const CUresult full = reserve(bytes, !captured, &address); full != CUDA_SUCCESS)
+    if (const CUresult full = reserve(bytes, !captured, kind, &address); full != CUDA_SUCCESS)
         return full;
     Work work = AllocWork{address, bytes};
     const Route route = route_work(*stream, std::move(work));
@@ -76,6 +85,7 @@ CUresult free_async(Entry& entry, uint64_t address, CUstream handle) {
     if (route.kind != Route::run) return route.code;
     if (free_graph_memory(address) || begin_free(address))
         return submit(entry, *stream, FreeWork{address});
+    if (is_managed(address)) return CUDA_ERROR_NOT_SUPPORTED;
     if (!is_plain_allocation(address)) return CUDA_ERROR_INVALID_VALUE;
     mark_closing(address);
     return submit(entry, *stream, FreeWork{address});
@@ -127,6 +137,20 @@ CUresult write_attribute(Pool& pool, CUmemPool_attribute attribute, const void* 
     }
 }
 
+// False: there is no such pool. Managed memory may be anywhere.
+bool read_kind(const CUmemPoolProps& props, PoolKind* kind) {
+    const CUmemLocationType type = props.location.type;
+    const bool on_device = type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (on_device && props.location.id != 0) return false;
+    if (props.allocType == managed_type) {
+        *kind = PoolKind::managed;
+        return true;
+    }
+    const bool on_host = type == CU_MEM_LOCATION_TYPE_HOST || type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    *kind = on_device ? PoolKind::device : PoolKind::host;
+    return props.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && (on_device || on_host);
+}
+
 CUresult hand_out(CUmemoryPool* out, Pool* pool, CUdevice dev) {
     if (dev != 0) return CUDA_ERROR_INVALID_DEVICE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -152,14 +176,16 @@ bool set_current_pool(CUmemoryPool handle) {
 
 LOWGRAPH_API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
     LOWGRAPH_STREAM_ENTRY(stream);
-    return allocate_async(entry, out, bytes, stream);
+    const Pool& pool = *pools().current;
+    return allocate_async(entry, out, bytes, pool.kind, stream);
 }
 
 LOWGRAPH_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool,
                                               CUstream stream) {
     LOWGRAPH_STREAM_ENTRY(stream);
-    return find_pool(pool) != nullptr ? allocate_async(entry, out, bytes, stream)
-                                      : CUDA_ERROR_INVALID_VALUE;
+    const Pool* const found = find_pool(pool);
+    return found != nullptr ? allocate_async(entry, out, bytes, found->kind, stream)
+                            : CUDA_ERROR_INVALID_VALUE;
 }
 
 LOWGRAPH_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
@@ -186,12 +212,12 @@ LOWGRAPH_API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
 LOWGRAPH_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
     LOWGRAPH_ENTRY(driver);
     if (out == nullptr || props == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const bool plain = props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
-                       props->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                       props->location.id == 0;
-    if (!plain) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult refused = guard_unsafe(); refused != CUDA_SUCCESS) return refused;
+    PoolKind kind = PoolKind::device;
+    if (!read_kind(*props, &kind)) return CUDA_ERROR_INVALID_VALUE;
     if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
     pools().made.push_back(std::make_unique<Pool>());
+    pools().made.back()->kind = kind;
     *out = handle_of(pools().made.back().get());
     return CUDA_SUCCESS;
 }

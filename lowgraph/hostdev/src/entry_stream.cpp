@@ -11,8 +11,19 @@ namespace {
 CUresult create(CUstream* out, unsigned flags, int priority) {
     if (out == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = reinterpret_cast<CUstream>(&create_stream(flags, priority));
+    *out = reinterpret_cast<CUstream>(&create_stream(*current_context(), flags, priority));
     return CUDA_SUCCESS;
+}
+
+struct Callback {
+    CUstreamCallback function;
+    CUstream stream;
+    void* data;
+};
+
+void call_back(void* held) {
+    const std::unique_ptr<Callback> callback(static_cast<Callback*>(held));
+    callback->function(callback->stream, CUDA_SUCCESS, callback->data);
 }
 
 }  // namespace
@@ -21,7 +32,9 @@ CUresult create(CUstream* out, unsigned flags, int priority) {
 LOWGRAPH_API CUresult cuStreamCreate(CUstream* out, unsigned flags) {
     LOWGRAPH_ENTRY(handle);
     if ((flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) return CUDA_ERROR_INVALID_VALUE;
-    if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    const Context* const context = current_context();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return create(out, flags, 0);
 }
 
@@ -60,7 +73,7 @@ LOWGRAPH_API CUresult cuStreamQuery(CUstream handle) {
     if (!host_asks(stream->last)) return CUDA_ERROR_NOT_READY;
     if (!stream->is_legacy) return CUDA_SUCCESS;
     for (const Stream* other : live_streams())
-        if (other->blocking() && !host_asks(other->last)) return CUDA_ERROR_NOT_READY;
+        if (waits_for_legacy(*other, *stream->context) && !host_asks(other->last)) return CUDA_ERROR_NOT_READY;
     return CUDA_SUCCESS;
 }
 
@@ -81,6 +94,16 @@ LOWGRAPH_API CUresult cuLaunchHostFunc(CUstream handle, CUhostFn fn, void* user_
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (fn == nullptr) return invalid_call(*stream, CUDA_ERROR_INVALID_VALUE);
     return offer(entry, *stream, HostWork{fn, user_data});
+}
+
+// CUDA 5's host function, which can be no node. In a broken context it is not called, as none is.
+LOWGRAPH_API CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* data, unsigned flags) {
+    LOWGRAPH_STREAM_ENTRY(handle);
+    Stream* stream = find_stream(handle);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult refused = guard_uncapturable(*stream); refused != CUDA_SUCCESS) return refused;
+    if (function == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    return offer(entry, *stream, HostWork{call_back, new Callback{function, handle, data}});
 }
 
 LOWGRAPH_API CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
@@ -119,7 +142,7 @@ LOWGRAPH_API CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult standing = standing_refusal(*stream); standing != CUDA_SUCCESS) return standing;
-    *context = reinterpret_cast<CUcontext>(any_context());
+    *context = reinterpret_cast<CUcontext>(stream->context);
     return CUDA_SUCCESS;
 }
 
@@ -130,7 +153,7 @@ LOWGRAPH_API CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUg
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (const CUresult standing = standing_refusal(*stream); standing != CUDA_SUCCESS) return standing;
     if (context == nullptr || green == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *context = reinterpret_cast<CUcontext>(any_context());
+    *context = reinterpret_cast<CUcontext>(stream->context);
     *green = nullptr;
     return CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include "module.h"
 #include "shuffle.h"
 #include "stream.h"
+#include "words.h"
 
 namespace lowgraph {
 namespace {
@@ -67,7 +68,6 @@ bool is_instantiated(const Graph& graph) {
                        [&graph](const auto& entry) { return entry.second->source_uid == graph.uid; });
 }
 
-
 template <typename Visit>
 void for_each_node(const ExecImage& image, Visit visit) {
     for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
@@ -101,6 +101,16 @@ bool frees_what_is_not_there(const ExecImage& image) {
         if (free == nullptr) return;
         const std::shared_ptr<GraphMemory> memory = find_graph_memory(free->address);
         stray |= !memory || (!memory->live && !own.count(memory.get()));
+    });
+    return stray;
+}
+
+// A memory operation of what is no memory ends the launch too.
+bool has_stray_words(const ExecImage& image) {
+    bool stray = false;
+    for_each_node(image, [&stray](const ExecNode& node) {
+        const auto* const words = std::get_if<WordsWork>(&node.work);
+        stray |= words != nullptr && check_words(*words) != CUDA_SUCCESS;
     });
     return stray;
 }
@@ -142,6 +152,8 @@ std::shared_ptr<ExecImage> make_image(const Graph& graph) {
         made.memory = node->memory;
         for (const Node* before : node->before) made.before.push_back(places.at(before));
         if (const auto* child = std::get_if<ChildWork>(&node->work)) made.child = make_image(*child->graph);
+        image->holds_words |= std::holds_alternative<WordsWork>(made.work);
+        image->holds_words |= made.child && made.child->holds_words;
         if (auto* conditional = std::get_if<ConditionalWork>(&made.work)) images_for_bodies(*conditional);
         places.emplace(node, static_cast<uint32_t>(image->nodes.size()));
         image->nodes.push_back(std::make_shared<ExecNode>(std::move(made)));
@@ -194,6 +206,7 @@ void destroy_execs() { execs().clear(); }
 CUresult launch(Exec& exec, Stream& stream, Ticket* ticket) {
     if (const CUresult code = settle_allocations(exec, stream); code != CUDA_SUCCESS) return code;
     if (exec.holds_memory && frees_what_is_not_there(*exec.image)) return CUDA_ERROR_INVALID_VALUE;
+    if (exec.image->holds_words && has_stray_words(*exec.image)) return CUDA_ERROR_INVALID_VALUE;
     queue_waits(*exec.image, stream);
     exec.last = enqueue_after(stream, ImageWork{exec.image}, exec.last);
     note_effects(*exec.image, exec.last);
@@ -208,7 +221,8 @@ CUresult run_node(const ExecNode& node) {
 }
 
 CUresult run_image(const ExecImage& image) {
-    if (shuffling()) return run_shuffled(image);
+    // The checker follows the nodes in the order of the image.
+    if (shuffling() || (image.holds_words && !checking())) return run_walk(image);
     for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
         if (checking()) race_next_node();
         const CUresult code = run_node(*node);

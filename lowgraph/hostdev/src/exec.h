@@ -20,6 +20,7 @@ struct ExecNode {
 struct ExecImage {
     std::vector<std::shared_ptr<const ExecNode>> nodes;  // each after those in its `before`
     std::vector<std::shared_ptr<UserObject>> user_objects;
+    bool holds_words = false;  // memory operations, here or in a child graph
     std::vector<std::shared_ptr<Condition>> assigned;  // what each launch sets to its default
     // While checking: set by its first launch. Images made from this one have the same edges.
     mutable std::shared_ptr<const NodeOrder> order;
@@ -64,7 +65,8 @@ CUresult launch(Exec& exec, Stream& stream, Ticket* ticket);
 // A graph launch reached: its nodes, one by one, through run_work. Runs without big_lock.
 CUresult run_image(const ExecImage& image);
 CUresult run_node(const ExecNode& node);
-CUresult run_shuffled(const ExecImage& image);  // run_image in shuffle mode
+// run_image in shuffle mode, and for a graph with memory operations.
+CUresult run_walk(const ExecImage& image);
 
 // ---- One node of the next launches ----
 // Notes the places of the nodes of `graph`, of its child graphs and of its bodies; `above`: where it is.

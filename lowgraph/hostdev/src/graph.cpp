@@ -132,6 +132,7 @@ CUgraphNodeType type_of(const Work& work) {
         CUgraphNodeType operator()(const FreeWork&) { return CU_GRAPH_NODE_TYPE_MEM_FREE; }
         CUgraphNodeType operator()(const ChildWork&) { return CU_GRAPH_NODE_TYPE_GRAPH; }
         CUgraphNodeType operator()(const ConditionalWork&) { return CU_GRAPH_NODE_TYPE_CONDITIONAL; }
+        CUgraphNodeType operator()(const WordsWork&) { return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP; }
         // An executable is never a node: a graph launch into a capture is refused.
         CUgraphNodeType operator()(const ImageWork&) { return CU_GRAPH_NODE_TYPE_GRAPH; }
     };

@@ -25,6 +25,9 @@ std::string label_of(const Node& node) {
             const char* const names[] = {"if", "while", "switch"};
             return std::string("conditional ") + names[work.type];
         }
+        std::string operator()(const WordsWork& work) {
+            return std::to_string(work.operations.size()) + " memory operations";
+        }
         std::string operator()(const ImageWork&) { return "executable"; }
     };
     return std::visit(Namer{}, node.work);

@@ -29,6 +29,8 @@ void write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params) {
         node.argument_pointers.push_back(work.args.data() + entry.offsets[i]);
     *params = CUDA_KERNEL_NODE_PARAMS{};
     params->func = handle_of(work.function);
+    if (work.function->module != nullptr)
+        params->ctx = reinterpret_cast<CUcontext>(work.function->module->context);
     params->gridDimX = work.grid.x, params->gridDimY = work.grid.y, params->gridDimZ = work.grid.z;
     params->blockDimX = work.block.x, params->blockDimY = work.block.y, params->blockDimZ = work.block.z;
     params->sharedMemBytes = work.shared_bytes;

@@ -40,6 +40,13 @@ void make_reservation(Tables& all) {
     }
 }
 
+// Past the ranges that are reserved by themselves.
+uint64_t past_reserved(const Tables& all, uint64_t gap, uint64_t need) {
+    for (const auto& [start, end] : all.reserved)
+        if (gap < end && start < gap + need) gap = end + page_bytes;
+    return gap;
+}
+
 // Addresses for `mapped` bytes and the guard page behind them; 0: none left. Fresh ones as long as
 // there are any, so that stale pointers stay recognisable; then the dead regions' ones.
 uint64_t take_addresses(Tables& all, uint64_t mapped) {
@@ -50,12 +57,12 @@ uint64_t take_addresses(Tables& all, uint64_t mapped) {
     }
     for (const uint64_t address : all.dead) all.regions.erase(address);
     all.dead.clear();
-    uint64_t gap = all.base + page_bytes;
+    uint64_t gap = past_reserved(all, all.base + page_bytes, need);
     for (auto spot = all.regions.lower_bound(all.base); spot != all.regions.end(); ++spot) {
         const Region& region = spot->second;
         if (region.address >= all.end) break;
         if (region.pages >= gap + need) return gap;
-        gap = region.pages + region.mapped + page_bytes;
+        gap = past_reserved(all, region.pages + region.mapped + page_bytes, need);
     }
     return all.end >= gap + need ? gap : 0;
 }
@@ -85,9 +92,12 @@ bool map_pages(Region& region) {
     if (mprotect(pointer(region.pages), region.mapped, PROT_READ | PROT_WRITE) != 0) return false;
     const uint64_t end = region.pages + region.mapped;
     write_canary(region.pages, region.address);
-    if (region.bytes <= largest_poisoned) std::memset(pointer(region.address), 0xFF, region.bytes);
+    const bool zeros = region.kind == RegionKind::managed;  // as measured
+    if (!zeros && region.bytes <= largest_poisoned)
+        std::memset(pointer(region.address), 0xFF, region.bytes);
     write_canary(region.address + region.bytes, end);
-    if (region.kind == RegionKind::host) mark_written(region.address, region.bytes);
+    // The host writes what it sees without being watched.
+    if (is_host_memory(region) || is_managed_memory(region)) mark_written(region.address, region.bytes);
     else mark_unwritten(region.address, region.bytes);
     tables().open.insert(region.address);
     tables().guards_stale = true;
@@ -153,7 +163,7 @@ bool is_mapped(const Region& region) {
     return tables().open.count(region.address) != 0;
 }
 
-CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, uint64_t* address) {
+CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, const Context* owner, uint64_t* address) {
     Tables& all = tables();
     const TableLock hold(all.lock);
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -167,11 +177,12 @@ CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, uint64_t* addre
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     region->flags = flags;
+    region->owner = owner;
     *address = region->address;
     return CUDA_SUCCESS;
 }
 
-CUresult reserve(size_t bytes, bool charged, uint64_t* address) {
+CUresult reserve(size_t bytes, bool charged, PoolKind pool, uint64_t* address) {
     Tables& all = tables();
     const TableLock hold(all.lock);
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -180,6 +191,7 @@ CUresult reserve(size_t bytes, bool charged, uint64_t* address) {
     if (region == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     region->state = RegionState::reserved;
     region->of_graph = !charged;
+    region->pool = pool;
     if (charged && !charge(all, *region)) {
         all.regions.erase(region->address);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -248,7 +260,25 @@ bool begin_free(uint64_t address) {
     return open;
 }
 
-void destroy_memory() {
+void destroy_memory(const Context& owner) {
+    Tables& all = tables();
+    const TableLock hold(all.lock);
+    std::vector<uint64_t> gone;
+    for (const auto& [address, region] : all.regions)
+        if (region.owner == &owner && region.state != RegionState::dead) gone.push_back(address);
+    for (const uint64_t address : gone) {
+        Region& region = all.regions[address];
+        if (region.kind == RegionKind::registered) {
+            all.regions.erase(address);
+            continue;
+        }
+        unmap_pages(region);
+        uncharge(all, region);
+        bury(all, region);
+    }
+}
+
+void destroy_all_memory() {
     Tables& all = tables();
     const TableLock hold(all.lock);
     for (auto spot = all.regions.begin(); spot != all.regions.end();) {

@@ -13,18 +13,27 @@
 // The tables have a lock of their own (never held while device memory is touched on a kernel's
 // behalf), since describe_address is called from a faulting kernel thread.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "entry.h"
 
 namespace lowgraph {
 
-enum class RegionKind { device, pool, host, registered, global };
+enum class RegionKind { device, managed, pool, host, registered, global, mapped };
+// What a pool's memory is: the device's, the host's (pinned), or managed.
+enum class PoolKind { device, host, managed };
 enum class RegionState {
     live,
     reserved,  // a stream-ordered or graph allocation whose alloc has not run: no access
     closing,   // a stream-ordered free is queued
     dead,      // freed; kept to name stale pointers until the addresses are needed again
+};
+
+// Where managed memory is to be, as it was last said of any part of it (entry_managed.cpp).
+struct Advice {
+    bool read_mostly = false;
+    int preferred = CU_DEVICE_INVALID, accessed = CU_DEVICE_INVALID, prefetched = CU_DEVICE_INVALID;
 };
 
 struct Region {
@@ -33,23 +42,26 @@ struct Region {
     uint64_t pages = 0;  // start of the mapped pages, 0 for memory that is not ours
     size_t mapped = 0;
     RegionKind kind = RegionKind::device;
+    PoolKind pool = PoolKind::device;  // of a pool's memory
+    Advice advice;                     // of managed memory
     RegionState state = RegionState::live;
     uint64_t id = 0;
     unsigned flags = 0;     // of cuMemHostAlloc / cuMemHostRegister
     bool of_graph = false;  // an alloc node's address: comes and goes with each launch
     std::string name;       // of a module's global
+    const Context* owner = nullptr;  // null: of a pool, of a graph or of a module
 };
 
 // ---- allocations (OUT_OF_MEMORY when the settable size is used up) ----
-CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, uint64_t* address);
+CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, const Context* owner, uint64_t* address);
 // An address only, for an alloc that comes later: on a stream (`charged` now), or at each launch of
 // a graph (charged by commit; the address stays reserved until abandon).
-CUresult reserve(size_t bytes, bool charged, uint64_t* address);
+CUresult reserve(size_t bytes, bool charged, PoolKind pool, uint64_t* address);
 CUresult commit(uint64_t address);   // the alloc is reached: memory appears
 CUresult release(uint64_t address);  // the free is reached: memory goes, the pointer becomes stale
 // The address itself goes: an alloc node's graph is destroyed, a reservation failed to be used.
 void abandon(uint64_t address);
-CUresult register_host(uint64_t address, size_t bytes, unsigned flags);
+CUresult register_host(uint64_t address, size_t bytes, unsigned flags, const Context* owner);
 CUresult unregister_host(uint64_t address);
 void register_global(uint64_t address, size_t bytes, const std::string& name);
 void unregister_global(uint64_t address);
@@ -60,6 +72,20 @@ bool find_region(uint64_t address, size_t bytes, Region* region);
 bool find_part(uint64_t address, uint64_t* start, uint64_t* end);
 bool begin_free(uint64_t address);    // marks a live pool allocation `closing`; false: it is none
 void mark_closing(uint64_t address);  // the same for a plain allocation that is freed on a stream
+// ---- addresses by themselves (memory_mapped.cpp) ----
+CUresult reserve_addresses(size_t bytes, size_t aligned_to, uint64_t* address);
+void give_back_addresses(uint64_t address);
+bool is_reserved(uint64_t address);
+CUresult open_addresses(uint64_t address, size_t bytes, int file);  // the file's pages appear there
+void close_addresses(uint64_t address);
+bool charge_bytes(size_t bytes);  // of the device's size; false: it is used up
+void uncharge_bytes(size_t bytes);
+
+bool is_host_memory(const Region& region);
+bool is_managed_memory(const Region& region);
+bool is_managed(uint64_t address);  // of live memory
+void note_advice(uint64_t address, const std::function<void(Advice&)>& note);
+const Context* owner_of(uint64_t address);       // of live memory; null: nobody's
 CUmemorytype memory_type(uint64_t address);      // of unified addressing; pageable counts as host
 bool is_pinned(uint64_t address, size_t bytes);  // false: pageable
 
@@ -83,6 +109,7 @@ bool check_access(uint64_t address, size_t bytes, std::string* text);
 // Looks at the canaries; false: `text` names the allocation or slice that was written past.
 bool check_canaries(bool heads_too, std::string* text);
 
-void destroy_memory();  // context teardown
+void destroy_memory(const Context& owner);  // context teardown: what it allocated and registered
+void destroy_all_memory();
 
 }  // namespace lowgraph

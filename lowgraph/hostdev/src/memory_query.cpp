@@ -6,7 +6,7 @@ namespace lowgraph {
 namespace {
 
 CUresult add_outside(RegionKind kind, uint64_t address, size_t bytes, unsigned flags,
-                     const std::string& name) {
+                     const std::string& name, const Context* owner) {
     Tables& all = tables();
     const TableLock hold(all.lock);
     const auto behind = all.regions.lower_bound(address);
@@ -20,6 +20,7 @@ CUresult add_outside(RegionKind kind, uint64_t address, size_t bytes, unsigned f
     region.id = all.next_id++;
     region.flags = flags;
     region.name = name;
+    region.owner = owner;
     all.regions[address] = region;
     return CUDA_SUCCESS;
 }
@@ -35,11 +36,11 @@ bool remove_outside(RegionKind kind, uint64_t address) {
 
 }  // namespace
 
-CUresult register_host(uint64_t address, size_t bytes, unsigned flags) {
+CUresult register_host(uint64_t address, size_t bytes, unsigned flags, const Context* owner) {
     Region region;
     const bool ours = find_region(address, 1, &region) && region.kind == RegionKind::host;
     if (address == 0 || bytes == 0 || ours) return CUDA_ERROR_INVALID_VALUE;
-    return add_outside(RegionKind::registered, address, bytes, flags, "");
+    return add_outside(RegionKind::registered, address, bytes, flags, "", owner);
 }
 
 CUresult unregister_host(uint64_t address) {
@@ -48,7 +49,7 @@ CUresult unregister_host(uint64_t address) {
 }
 
 void register_global(uint64_t address, size_t bytes, const std::string& name) {
-    add_outside(RegionKind::global, address, bytes, 0, name);  // found again: already there
+    add_outside(RegionKind::global, address, bytes, 0, name, nullptr);  // found again: already there
 }
 
 void unregister_global(uint64_t address) { remove_outside(RegionKind::global, address); }
@@ -83,13 +84,39 @@ void mark_closing(uint64_t address) {
     if (Region* region = live_region(address, 1)) region->state = RegionState::closing;
 }
 
+bool is_host_memory(const Region& region) {
+    const bool of_host_pool = region.kind == RegionKind::pool && region.pool == PoolKind::host;
+    return region.kind == RegionKind::host || region.kind == RegionKind::registered || of_host_pool;
+}
+
+bool is_managed_memory(const Region& region) {
+    return region.kind == RegionKind::managed ||
+           (region.kind == RegionKind::pool && region.pool == PoolKind::managed);
+}
+
+bool is_managed(uint64_t address) {
+    const TableLock hold(tables().lock);
+    const Region* region = live_region(address, 1);
+    return region != nullptr && is_managed_memory(*region);
+}
+
+void note_advice(uint64_t address, const std::function<void(Advice&)>& note) {
+    const TableLock hold(tables().lock);
+    if (Region* region = live_region(address, 1)) note(region->advice);
+}
+
+const Context* owner_of(uint64_t address) {
+    const TableLock hold(tables().lock);
+    const Region* region = live_region(address, 1);
+    return region == nullptr ? nullptr : region->owner;
+}
+
 CUmemorytype memory_type(uint64_t address) {
     const TableLock hold(tables().lock);
     const Region* region = region_at(address);
     if (region == nullptr)
         return in_device_memory(address) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-    const bool host = region->kind == RegionKind::host || region->kind == RegionKind::registered;
-    return host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    return is_host_memory(*region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
 bool is_pinned(uint64_t address, size_t bytes) {

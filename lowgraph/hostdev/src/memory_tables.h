@@ -37,6 +37,7 @@ struct Tables {
     uint64_t base = 0, end = 0;          // the reservation
     uint64_t next = 0;                   // never used from here on
     std::map<uint64_t, Region> regions;  // by address; dead ones too
+    std::map<uint64_t, uint64_t> reserved;  // addresses by themselves: start and end
     std::set<uint64_t> open;             // of these the ones that can be read now
     std::deque<uint64_t> dead;           // oldest first
     std::map<uint64_t, Slice> slices;    // by address; they do not overlap

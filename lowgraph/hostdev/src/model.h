@@ -16,6 +16,7 @@
 
 namespace lowgraph {
 
+struct Context;  // context.h
 struct Event;
 struct Stream;
 struct Graph;
@@ -85,13 +86,18 @@ struct ConditionalWork {
     std::shared_ptr<ConditionalBodies> bodies;
     std::vector<std::shared_ptr<const ExecImage>> images;
 };
+// Memory operations, carried out one after another (words.h).
+struct WordsWork {
+    Context* context = nullptr;
+    std::vector<CUstreamBatchMemOpParams> operations;
+};
 struct EmptyWork {};
 // A launched executable graph: an immutable image, so that an update never reaches a launch in flight.
 struct ImageWork {
     std::shared_ptr<const ExecImage> image;
 };
 using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, RecordWork, WaitWork, AllocWork,
-                          FreeWork, ChildWork, ConditionalWork, ImageWork>;
+                          FreeWork, ChildWork, ConditionalWork, WordsWork, ImageWork>;
 
 // ---- Graphs ----
 struct Node {
@@ -138,6 +144,7 @@ struct Capture {
     std::vector<Stream*> members;  // origin first, then streams that joined by an event wait
 };
 struct Stream {
+    Context* context = nullptr;
     unsigned flags = 0;  // CU_STREAM_NON_BLOCKING or 0
     int priority = 0;
     uint64_t id = 0;
@@ -148,6 +155,7 @@ struct Stream {
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING) && !is_legacy; }
 };
 struct Event {
+    const Context* context = nullptr;
     unsigned flags = 0;
     Ticket recorded;                    // the last record outside a capture; null: never recorded
     double time_ms = 0;                 // when that record was reached

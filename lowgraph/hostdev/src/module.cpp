@@ -64,11 +64,12 @@ void* open_image(const void* image, size_t bytes, int* file) {
 
 }  // namespace
 
-CUresult load_module(const void* image, Module** out) {
+CUresult load_module(const void* image, Context* context, Module** out) {
     if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
     size_t bytes = 0;
     if (const CUresult code = measure_image(image, &bytes); code != CUDA_SUCCESS) return code;
     auto module = std::make_unique<Module>();
+    module->context = context;
     module->kernels = exported_kernels(image);
     module->library = open_image(image, bytes, &module->file);
     if (module->library == nullptr) {
@@ -144,8 +145,11 @@ Function* find_function(CUfunction handle) {
     return spot->second.get();
 }
 
-void destroy_modules() {
-    while (!table().modules.empty()) unload_module(*table().modules.begin()->second);
+void destroy_modules(const Context* context) {
+    std::vector<Module*> gone;
+    for (const auto& [key, module] : table().modules)
+        if (module->context == context) gone.push_back(module.get());
+    for (Module* module : gone) unload_module(*module);
 }
 
 }  // namespace lowgraph

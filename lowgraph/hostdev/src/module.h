@@ -8,6 +8,7 @@
 namespace lowgraph {
 
 struct Module {
+    Context* context = nullptr;  // null: a library's, which every context can use
     void* library = nullptr;  // from dlopen; null once unloaded
     int file = -1;            // the memfd: kept open, since dlopen tells images apart by its name
     std::unordered_map<std::string, Function*> functions;  // those asked for
@@ -30,7 +31,7 @@ struct Function {
 
 // INVALID_IMAGE for what is no image at all, NO_BINARY_FOR_GPU for a GPU's cubin, fat binary or
 // PTX.
-CUresult load_module(const void* image, Module** module);
+CUresult load_module(const void* image, Context* context, Module** module);
 bool read_image_file(const char* path, std::string* image);       // false: it cannot be read
 void unload_module(Module& module);                               // nothing may be in flight
 Module* find_module(CUmodule handle);                             // null: not a loaded module
@@ -42,6 +43,6 @@ Function* find_function(CUfunction handle);  // null: not a kernel of a loaded m
 CUresult read_attribute(const Function& function, CUfunction_attribute attribute, int* value);
 CUresult write_attribute(Function& function, CUfunction_attribute attribute, int value);
 CUresult read_parameter(const Function& function, size_t index, size_t* offset, size_t* size);
-void destroy_modules();  // context teardown
+void destroy_modules(const Context* context);  // context teardown; null: the libraries
 
 }  // namespace lowgraph

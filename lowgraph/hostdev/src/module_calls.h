@@ -5,8 +5,9 @@
 
 namespace lowgraph {
 
-CUresult load_image(const void* image, CUmodule* out);
-CUresult load_image_file(const char* path, CUmodule* out);
+// Into a context, or, as a library, into none.
+CUresult load_image(const void* image, Context* context, CUmodule* out);
+CUresult load_image_file(const char* path, Context* context, CUmodule* out);
 CUresult unload(Entry& entry, CUmodule handle);  // waits for the device
 CUresult name_kernel(CUmodule handle, const char* name, CUfunction* out);
 CUresult count_kernels(CUmodule handle, unsigned* count);

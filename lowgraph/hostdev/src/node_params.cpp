@@ -1,11 +1,13 @@
 #include "node_params.h"
 
 #include "conditional.h"
+#include "context.h"
 #include "copy.h"
 #include "graph_memory.h"
 #include "handles.h"
 #include "memory.h"
 #include "stream.h"
+#include "words.h"
 
 namespace lowgraph {
 namespace {
@@ -91,6 +93,15 @@ CUresult read_params(const CUDA_HOST_NODE_PARAMS& params, Work* work) {
     return CUDA_SUCCESS;
 }
 
+CUresult read_params(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, Work* work) {
+    Context* const context = find_context(params.ctx);
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    WordsWork words{context, {}};
+    const CUresult code = read_words(params.paramArray, params.count, params.flags, &words);
+    if (code == CUDA_SUCCESS) *work = std::move(words);
+    return code;
+}
+
 CUresult read_record(CUevent handle, Work* work) {
     Event* event = nullptr;
     const CUresult code = read_event(handle, &event);
@@ -119,7 +130,7 @@ CUresult read_params(CUDA_MEM_ALLOC_NODE_PARAMS& params, Work* work) {
                        params.poolProps.location.id == 0;
     if (!plain || params.bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
     uint64_t address = 0;
-    const CUresult code = reserve(params.bytesize, false, &address);
+    const CUresult code = reserve(params.bytesize, false, PoolKind::device, &address);
     if (code != CUDA_SUCCESS) return code;
     params.dptr = address;
     *work = AllocWork{address, params.bytesize};
@@ -157,7 +168,13 @@ CUresult read_params(CUgraphNodeParams& params, Work* work) {
             return code;
         }
         case CU_GRAPH_NODE_TYPE_MEM_FREE: return read_free(params.free.dptr, work);
-        default: return CUDA_ERROR_NOT_SUPPORTED;  // semaphores, batched memory operations
+        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+            const auto& memory = params.memOp;
+            return read_params(CUDA_BATCH_MEM_OP_NODE_PARAMS{memory.ctx, memory.count, memory.paramArray,
+                                                             memory.flags},
+                               work);
+        }
+        default: return CUDA_ERROR_NOT_SUPPORTED;  // semaphores
     }
 }
 
@@ -166,11 +183,14 @@ void write_params(const CopyWork& work, CUDA_MEMCPY3D* params) {
     params->WidthInBytes = work.width, params->Height = work.height, params->Depth = work.depth;
     params->dstPitch = work.dst_pitch, params->srcPitch = work.src_pitch;
     params->dstHeight = work.dst_rows, params->srcHeight = work.src_rows;
-    params->dstMemoryType = work.dst_kind, params->srcMemoryType = work.src_kind;
+    // With managed memory on one side a driver tells of both by their addresses alone.
+    const bool plain = !is_managed(work.dst) && !is_managed(work.src);
+    params->dstMemoryType = plain ? work.dst_kind : CU_MEMORYTYPE_UNIFIED;
+    params->srcMemoryType = plain ? work.src_kind : CU_MEMORYTYPE_UNIFIED;
     const void* dst_host = nullptr;
-    write_end(work.dst_kind, work.dst, &dst_host, &params->dstDevice);
+    write_end(params->dstMemoryType, work.dst, &dst_host, &params->dstDevice);
     params->dstHost = const_cast<void*>(dst_host);
-    write_end(work.src_kind, work.src, &params->srcHost, &params->srcDevice);
+    write_end(params->srcMemoryType, work.src, &params->srcHost, &params->srcDevice);
 }
 
 void write_params(const FillWork& work, CUDA_MEMSET_NODE_PARAMS* params) {

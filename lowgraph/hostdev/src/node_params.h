@@ -12,6 +12,7 @@ CUresult read_params(const CUDA_HOST_NODE_PARAMS& params, Work* work);
 CUresult read_record(CUevent event, Work* work);
 CUresult read_wait(CUevent event, Work* work);
 CUresult read_child(CUgraph graph, Work* work);
+CUresult read_params(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, Work* work);
 // A new allocation of the graph: `params.dptr` becomes its address.
 CUresult read_params(CUDA_MEM_ALLOC_NODE_PARAMS& params, Work* work);
 CUresult read_free(CUdeviceptr address, Work* work);

@@ -12,6 +12,10 @@
 
 #undef cuStreamGetCtx
 LOWGRAPH_API CUresult cuStreamGetCtx(CUstream, CUcontext*);
+LOWGRAPH_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*,
+                                            size_t, CUstream);
+LOWGRAPH_API CUresult cuMemPrefetchBatchAsync(CUdeviceptr*, size_t*, size_t, CUmemLocation*, size_t*, size_t,
+                                              unsigned long long, CUstream);
 
 // Synchronous calls, which work on stream 0, end in _ptds; those that are given a stream, in _ptsz.
 #define EACH_CALL(X) \
@@ -43,6 +47,13 @@ LOWGRAPH_API CUresult cuStreamGetCtx(CUstream, CUcontext*);
     X(cuMemsetD2D16Async, _ptsz) \
     X(cuMemsetD2D32Async, _ptsz) \
     X(cuMemAllocAsync, _ptsz) \
+    X(cuMemcpyBatchAsync, _ptsz) \
+    X(cuMemcpyBatchAsync_v2, _ptsz) \
+    X(cuMemPrefetchBatchAsync, _ptsz) \
+    X(cuStreamAddCallback, _ptsz) \
+    X(cuMemPrefetchAsync, _ptsz) \
+    X(cuMemPrefetchAsync_v2, _ptsz) \
+    X(cuStreamAttachMemAsync, _ptsz) \
     X(cuMemAllocFromPoolAsync, _ptsz) \
     X(cuMemFreeAsync, _ptsz) \
     X(cuStreamGetPriority, _ptsz) \
@@ -60,6 +71,11 @@ LOWGRAPH_API CUresult cuStreamGetCtx(CUstream, CUcontext*);
     X(cuLaunchKernelEx, _ptsz) \
     X(cuLaunchCooperativeKernel, _ptsz) \
     X(cuLaunchHostFunc, _ptsz) \
+    X(cuStreamWriteValue32_v2, _ptsz) \
+    X(cuStreamWriteValue64_v2, _ptsz) \
+    X(cuStreamWaitValue32_v2, _ptsz) \
+    X(cuStreamWaitValue64_v2, _ptsz) \
+    X(cuStreamBatchMemOp_v2, _ptsz) \
     X(cuStreamBeginCapture_v2, _ptsz) \
     X(cuStreamBeginCaptureToGraph, _ptsz) \
     X(cuStreamEndCapture, _ptsz) \

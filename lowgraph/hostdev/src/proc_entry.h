@@ -12,6 +12,7 @@ struct ProcEntry {
 
 std::span<const ProcEntry> device_procs();   // the device, contexts, errors
 std::span<const ProcEntry> memory_procs();   // memory, copies, memsets
+std::span<const ProcEntry> mapped_procs();   // addresses, and memory mapped to them
 std::span<const ProcEntry> work_procs();     // streams, events, modules, launches
 std::span<const ProcEntry> library_procs();  // cuLibrary*, cuKernel*
 std::span<const ProcEntry> capture_procs();  // stream capture

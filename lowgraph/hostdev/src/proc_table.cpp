@@ -30,7 +30,7 @@ void search(std::span<const ProcEntry> rows, const char* name, int version, Answ
 
 Answer look_up(const char* name, int version) {
     Answer answer;
-    for (const auto rows : {device_procs(), memory_procs(), work_procs(), library_procs(),
+    for (const auto rows : {device_procs(), memory_procs(), mapped_procs(), work_procs(), library_procs(),
                             capture_procs(), graph_procs()})
         search(rows, name, version, &answer);
     return answer;

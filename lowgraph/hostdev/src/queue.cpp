@@ -21,9 +21,11 @@ namespace {
 // Enough for a host function that waits for another stream's work; kernels share the engine's
 // workers.
 constexpr int executor_threads = 4;
+constexpr auto look_again = std::chrono::microseconds(50);  // at what others will store
 
 struct Orphan {
     Ticket last;
+    const Context* context = nullptr;
     bool blocking = false;
 };
 
@@ -37,7 +39,8 @@ struct Queue {
     uint64_t issued = 0;
     Ticket barrier;               // the newest enqueue_barrier
     std::vector<Orphan> orphans;  // unfinished work of destroyed streams
-    bool started = false;
+    int threads = 0;
+    int away = 0;  // of those, in wait_for_others
     bool blocking = false;
 };
 
@@ -155,14 +158,13 @@ void execute() {
     }
 }
 
-void start() {
-    if (queue().started) return;
-    queue().started = true;
-    for (int i = 0; i < executor_threads; ++i) std::thread(execute).detach();
+void hire() {
+    for (Queue& all = queue(); all.threads < executor_threads + all.away; ++all.threads)
+        std::thread(execute).detach();
 }
 
 Ticket add(const Ticket& op) {
-    start();
+    hire();
     wait_for(op, queue().barrier);
     ++queue().in_flight;
     op->number = ++queue().issued;
@@ -184,12 +186,14 @@ void drop_finished_orphans() {
     std::erase_if(queue().orphans, [](const Orphan& orphan) { return is_done(orphan.last); });
 }
 
-// Whoever waits for these waits for all that was issued.
-std::vector<Ticket> newest() {
+// Whoever waits for these waits for all that was issued, or for what was in that context.
+std::vector<Ticket> newest(const Context* only = nullptr) {
     std::vector<Ticket> last{queue().barrier};
-    for (const Stream* stream : live_streams()) last.push_back(stream->last);
+    for (const Stream* stream : live_streams())
+        if (only == nullptr || stream->context == only) last.push_back(stream->last);
     drop_finished_orphans();
-    for (const Orphan& orphan : queue().orphans) last.push_back(orphan.last);
+    for (const Orphan& orphan : queue().orphans)
+        if (only == nullptr || orphan.context == only) last.push_back(orphan.last);
     return last;
 }
 
@@ -197,13 +201,13 @@ std::vector<Ticket> newest() {
 void wait_for_implicit_order(const Ticket& op, const Stream& stream) {
     if (stream.is_legacy) {
         for (const Stream* other : live_streams())
-            if (other->blocking()) wait_for(op, other->last);
+            if (waits_for_legacy(*other, *stream.context)) wait_for(op, other->last);
         drop_finished_orphans();
         for (const Orphan& orphan : queue().orphans)
-            if (orphan.blocking) wait_for(op, orphan.last);
+            if (orphan.blocking && orphan.context == stream.context) wait_for(op, orphan.last);
         if (checking()) race_follow_left(op->stamp);
     } else if (stream.blocking()) {
-        wait_for(op, legacy_stream().last);
+        wait_for(op, legacy_stream(*stream.context).last);
     }
 }
 
@@ -253,6 +257,22 @@ CUresult offer(Entry& entry, Stream& stream, Work&& work) {
     return submit(entry, stream, std::move(work));
 }
 
+bool wait_for_others(const std::function<bool()>& there) {
+    Lock lock(big_lock);
+    if (there()) return true;
+    ++queue().away;
+    hire();
+    bool found = false;
+    while (!found && context_error() == CUDA_SUCCESS) {
+        lock.unlock();
+        std::this_thread::sleep_for(look_again);
+        lock.lock();
+        found = there();
+    }
+    --queue().away;
+    return found;
+}
+
 bool is_done(const Ticket& ticket) { return ticket == nullptr || ticket->done; }
 
 bool all_done() { return queue().in_flight == 0; }
@@ -274,6 +294,11 @@ void finish_issued(Lock& lock) {
     if (checking()) all_done() ? race_host_saw_all() : race_host_saw(issued);
 }
 
+void finish_issued(const Context& context, Lock& lock) {
+    if (!has_company(context)) return finish_issued(lock);
+    for (const Ticket& ticket : newest(&context)) finish(ticket, lock);
+}
+
 void finish_all(Lock& lock) {
     ++queue().awaiting_all;
     queue().work_done.wait(lock, [] { return all_done(); });
@@ -284,7 +309,7 @@ void finish_all(Lock& lock) {
 
 void detach(Stream& stream) {
     if (checking() && stream.blocking() && stream.last != nullptr) race_leave(stream.last->stamp);
-    if (!is_done(stream.last)) queue().orphans.push_back({stream.last, stream.blocking()});
+    if (!is_done(stream.last)) queue().orphans.push_back({stream.last, stream.context, stream.blocking()});
 }
 
 void set_blocking(bool blocking) { queue().blocking = blocking; }

@@ -46,8 +46,14 @@ void finish(const Ticket& ticket, Lock& lock);
 // ... for all that was issued before. Not for what other threads go on issuing: a moment without any
 // work may never come.
 void finish_issued(Lock& lock);
+void finish_issued(const Context& context, Lock& lock);  // ... in that context
 // ... until nothing is in flight.
 void finish_all(Lock& lock);
+
+// For work that waits for the host or for another stream: looks until `there` says so, with another
+// thread in the place of the calling executor thread. False: the context broke meanwhile. `there` is
+// called with big_lock.
+bool wait_for_others(const std::function<bool()>& there);
 
 // Looks at every canary; damage becomes the sticky error. For synchronizing calls, when idle.
 void check_memory();

@@ -13,6 +13,7 @@
 #include "queue.h"
 #include "race.h"
 #include "stream.h"
+#include "words.h"
 
 namespace lowgraph {
 namespace {
@@ -171,6 +172,8 @@ CUresult run(const ChildWork&) {
 }  // images hold children flattened
 
 CUresult run(const ConditionalWork& work) { return run_conditional(work); }
+
+CUresult run(const WordsWork& work) { return run_words(work); }
 
 CUresult run(const ImageWork& work) {
     if (checking()) race_enter_graph(*work.image);

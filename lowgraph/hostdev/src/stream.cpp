@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture.h"
+#include "context.h"
 #include "device.h"
 
 namespace lowgraph {
@@ -13,7 +14,6 @@ struct Table {
     std::unordered_map<const Event*, std::unique_ptr<Event>> events;
     std::vector<Stream*> in_order;  // oldest first: executors meet the streams in one fixed order
     uint64_t next_id = 1;
-    Stream* legacy = nullptr;
 };
 
 Table& table() {
@@ -21,8 +21,9 @@ Table& table() {
     return *instance;
 }
 
-Stream& add_stream() {
+Stream& add_stream(Context& context) {
     auto stream = std::make_unique<Stream>();
+    stream->context = &context;
     stream->id = table().next_id++;
     Stream* made = stream.get();
     table().streams[made] = std::move(stream);
@@ -32,16 +33,24 @@ Stream& add_stream() {
 
 bool is_live(const Stream* stream) { return table().streams.count(stream) != 0; }
 
-// Each thread's own default stream: blocking, made on first use, remade after a context teardown.
-Stream& per_thread_stream() {
-    thread_local Stream* mine = nullptr;
-    thread_local uint64_t mine_id = 0;
-    if (mine == nullptr || !is_live(mine) || mine->id != mine_id) {
-        mine = &add_stream();
-        mine->is_per_thread = true;
-        mine_id = mine->id;
+// Each thread's own default stream in a context: blocking, made on first use, remade after the
+// context's teardown. A thread uses one context or two, so they stand in a row.
+Stream& per_thread_stream(Context& context) {
+    struct Mine {
+        const Context* context;
+        Stream* stream;
+        uint64_t id;
+    };
+    thread_local std::vector<Mine> all;
+    auto spot = std::find_if(all.begin(), all.end(),
+                             [&context](const Mine& mine) { return mine.context == &context; });
+    if (spot == all.end()) spot = all.insert(all.end(), {&context, nullptr, 0});
+    if (spot->stream == nullptr || !is_live(spot->stream) || spot->stream->id != spot->id) {
+        spot->stream = &add_stream(context);
+        spot->stream->is_per_thread = true;
+        spot->id = spot->stream->id;
     }
-    return *mine;
+    return *spot->stream;
 }
 
 }  // namespace
@@ -51,19 +60,22 @@ bool& null_is_per_thread() {
     return set;
 }
 
-Stream& legacy_stream() {
-    Table& all = table();
-    if (all.legacy == nullptr) {
-        all.legacy = &add_stream();
-        all.legacy->is_legacy = true;
+Stream& legacy_stream(Context& context) {
+    if (context.legacy == nullptr) {
+        context.legacy = &add_stream(context);
+        context.legacy->is_legacy = true;
     }
-    return *all.legacy;
+    return *context.legacy;
 }
 
 Stream* find_stream(CUstream handle) {
-    if (handle == CU_STREAM_LEGACY) return &legacy_stream();
-    if (handle == CU_STREAM_PER_THREAD) return &per_thread_stream();
-    if (handle == nullptr) return null_is_per_thread() ? &per_thread_stream() : &legacy_stream();
+    const bool per_thread =
+        handle == CU_STREAM_PER_THREAD || (handle == nullptr && null_is_per_thread());
+    if (per_thread || handle == nullptr || handle == CU_STREAM_LEGACY) {
+        Context* const context = current_context();
+        if (context == nullptr || context->destroyed) return nullptr;
+        return per_thread ? &per_thread_stream(*context) : &legacy_stream(*context);
+    }
     auto* stream = reinterpret_cast<Stream*>(handle);
     return is_live(stream) ? stream : nullptr;
 }
@@ -75,8 +87,8 @@ Event* find_event(CUevent handle) {
 
 const std::vector<Stream*>& live_streams() { return table().in_order; }
 
-Stream& create_stream(unsigned flags, int priority) {
-    Stream& stream = add_stream();
+Stream& create_stream(Context& context, unsigned flags, int priority) {
+    Stream& stream = add_stream(context);
     stream.flags = flags;
     stream.priority = std::clamp(priority, greatest_priority, least_priority);
     return stream;
@@ -89,8 +101,9 @@ void destroy_stream(Stream& stream) {
     table().streams.erase(&stream);
 }
 
-Event& create_event(unsigned flags) {
+Event& create_event(const Context& context, unsigned flags) {
     auto event = std::make_unique<Event>();
+    event->context = &context;
     event->flags = flags;
     Event* made = event.get();
     table().events[made] = std::move(event);
@@ -102,11 +115,18 @@ void destroy_event(Event& event) {
     table().events.erase(&event);
 }
 
-void destroy_streams_and_events() {
-    Table& all = table();
-    while (!all.in_order.empty()) destroy_stream(*all.in_order.back());
-    while (!all.events.empty()) destroy_event(*all.events.begin()->second);
-    all.legacy = nullptr;
+void destroy_streams_and_events(Context& context) {
+    std::vector<Stream*> streams = table().in_order;
+    std::erase_if(streams, [&context](const Stream* stream) { return stream->context != &context; });
+    while (!streams.empty()) {
+        destroy_stream(*streams.back());
+        streams.pop_back();
+    }
+    std::vector<Event*> events;
+    for (const auto& [key, event] : table().events)
+        if (event->context == &context) events.push_back(event.get());
+    for (Event* event : events) destroy_event(*event);
+    context.legacy = nullptr;
 }
 
 }  // namespace lowgraph

@@ -7,6 +7,9 @@
 #include <deque>
 
 #include "conditional.h"
+#include "memory.h"
+#include "module.h"
+#include "words.h"
 
 namespace lowgraph {
 namespace {
@@ -98,13 +101,31 @@ using Result = CUgraphExecUpdateResult;
 constexpr Result fits = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 constexpr Result parameters = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 
+// Of one context both, or of none in particular: a library's kernel, memory of a pool.
+bool share_context(const Context* now, const Context* next) {
+    return now == nullptr || next == nullptr || now == next;
+}
+
+const Context* home_of(const KernelWork& kernel) {
+    return kernel.function->module == nullptr ? nullptr : kernel.function->module->context;
+}
+
 Result compare(const KernelWork& now, const KernelWork& next) {
+    if (!share_context(home_of(now), home_of(next)))
+        return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
     return now.cooperative == next.cooperative ? fits : CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
 }
 
-// The direction is fixed; the shape is too, unless both copies are one row.
+// Managed memory takes any direction, and gives it up too.
+bool share_direction(const CopyWork& now, const CopyWork& next) {
+    const bool same = now.dst_kind == next.dst_kind && now.src_kind == next.src_kind;
+    return same || is_managed(next.dst) || is_managed(next.src) || is_managed(now.dst) || is_managed(now.src);
+}
+
+// The direction is fixed, and the context of the source; the shape is too, unless both copies are one row.
 Result compare(const CopyWork& now, const CopyWork& next) {
-    if (now.dst_kind != next.dst_kind || now.src_kind != next.src_kind) return parameters;
+    if (!share_context(owner_of(now.src), owner_of(next.src))) return parameters;
+    if (!share_direction(now, next)) return parameters;
     const bool rows = now.height != 1 || now.depth != 1 || next.height != 1 || next.depth != 1;
     const bool same = now.width == next.width && now.height == next.height && now.depth == next.depth &&
                       now.dst_pitch == next.dst_pitch && now.src_pitch == next.src_pitch;
@@ -112,6 +133,7 @@ Result compare(const CopyWork& now, const CopyWork& next) {
 }
 
 Result compare(const FillWork& now, const FillWork& next) {
+    if (!share_context(owner_of(now.dst), owner_of(next.dst))) return parameters;
     const bool rows = now.height != 1 || next.height != 1;
     const bool same = now.width == next.width && now.height == next.height && now.element == next.element &&
                       now.pitch == next.pitch;
@@ -127,6 +149,11 @@ Result compare(const AllocWork& now, const AllocWork& next) {
 Result compare(const ConditionalWork& now, const ConditionalWork& next) {
     const bool same = now.type == next.type && now.images.size() == next.bodies->graphs.size();
     return same ? fits : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+}
+
+// The values and addresses change, not how many there are of which kind.
+Result compare(const WordsWork& now, const WordsWork& next) {
+    return have_same_kinds(now, next) ? fits : parameters;
 }
 
 template <typename Kind>

@@ -116,7 +116,7 @@ def test_the_device_says_what_it_is(kit: Kit) -> None:
         ask.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: 1024,
         ask.CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: 1,
         ask.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: 1,
-        ask.CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: 0,
+        ask.CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: 1,
     }
     for attribute, value in figures.items():
         assert must(cu.cuDeviceGetAttribute(attribute, 0)) == value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
+import pytest
 from cuda.bindings import driver as cu
 
 from lowgraph.driver import graph
@@ -82,3 +84,34 @@ def test_a_disabled_node_does_not_run(kit: Kit) -> None:
     must(cu.cuGraphNodeSetEnabled(executable, node, 1))
     launches(executable, kit.stream)
     assert x.value() == 8.0
+
+
+def _priority_of(node: Any) -> int:
+    which = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY
+    return int(must(cu.cuGraphKernelNodeGetAttribute(node, which)).priority)
+
+
+@pytest.mark.parametrize("given", [None, -2])
+@pytest.mark.parametrize("rank", [0, -1, -5])
+def test_a_captured_kernel_has_its_streams_priority(kit: Kit, rank: int, given: int | None) -> None:
+    """Unless the launch has one of its own."""
+    origin = must(cu.cuStreamCreateWithPriority(1, rank))
+    config = cu.CUlaunchConfig()
+    config.gridDimX = config.gridDimY = config.gridDimZ = 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = 32, 1, 1
+    config.hStream = origin
+    if given is not None:
+        attribute = cu.CUlaunchAttribute()
+        attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY
+        attribute.value.priority = given
+        config.attrs, config.numAttrs = [attribute], 1
+    values = (ctypes.c_uint64(0), ctypes.c_float(1.0), ctypes.c_int(0))
+    pointers = (ctypes.c_void_p * 3)(*[ctypes.addressof(value) for value in values])
+    must(cu.cuStreamBeginCapture(origin, cu.CUstreamCaptureMode(1)))
+    function = cu.CUfunction(kit.functions["add"])
+    must(cu.cuLaunchKernelEx(config, function, ctypes.addressof(pointers), 0))
+    captured = must(cu.cuStreamEndCapture(origin))
+    (node,) = must(cu.cuGraphGetNodes(captured, 1))
+    assert _priority_of(node) == (rank if given is None else given)
+    must(cu.cuGraphDestroy(captured))
+    must(cu.cuStreamDestroy(origin))
