@@ -90,7 +90,8 @@ def _is_set(cupy: Any, pool: Any) -> bool:
 
     It is if a block comes from the pool, and if CuPy holds the pool's method, which it does where
     Python does not look: the one method `malloc` that exists is one that nothing in Python holds.
-    Where somebody's wrapper holds one, or keeps one for later, nothing is certain.
+    Where somebody's wrapper holds one, or keeps one for later, nothing is certain; nor where
+    `gc.freeze` was called since, for the collector tells of nothing that is frozen.
     """
     known = None if _known is None else _known()
     if known is not None and known.__self__ is pool:

@@ -60,6 +60,8 @@ def words(device: object) -> Iterator[Words]:
     made.close()
 
 
+# On a GPU streams share some tens of channels, and a wait holds up all of its channel.
+@pytest.mark.host
 def test_waits_leave_room_for_what_they_wait_for(words: Words) -> None:
     """A chain: each stream waits for the word that the next one writes, the last for nothing."""
     *waiting, last = words.streams
@@ -72,6 +74,7 @@ def test_waits_leave_room_for_what_they_wait_for(words: Words) -> None:
     assert [words.value(place) for place in range(STREAMS + 1)] == [TOLD] * (STREAMS + 1)
 
 
+@pytest.mark.host
 def test_graphs_that_wait_leave_room_too(words: Words) -> None:
     executables = []
     for place, stream in enumerate(words.streams[:-1]):
