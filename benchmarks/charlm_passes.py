@@ -48,16 +48,34 @@ class Timed(Bench):
         return spread(found[3:])
 
 
-ROUTES: dict[str, Chooser] = {
-    "the table's": choose,
-    "library": lambda layer, backend: _one_way(layer, backend, Route.LIBRARY),
-    "own": lambda layer, backend: _one_way(layer, backend, Route.OWN),
-}
+def _norms_apart(layer: Layer, backend: str) -> Routes:
+    """The table's, but for a norm in the launch of a product."""
+    apart = Routes(Route.SEPARATE, Route.SEPARATE)
+    return apart if layer.form.has_norm else choose(layer, backend)
 
 
 def _one_way(layer: Layer, backend: str, route: Route) -> Routes:
-    """That route where cuBLAS is, for there alone are all of them."""
+    """That route where cuBLAS is, for there alone are all of them; a norm is where the table is."""
+    if layer.form.has_norm:
+        return choose(layer, backend)
     return Routes(route, route) if backend == "cublas" else choose(layer, backend)
+
+
+def _half(layer: Layer, backend: str, *, backward: bool) -> Routes:
+    """The library's way in one direction, the table's in the other."""
+    if layer.form.is_backward is backward:
+        return _one_way(layer, backend, Route.LIBRARY)
+    return choose(layer, backend)
+
+
+ROUTES: dict[str, Chooser] = {
+    "the table's": choose,
+    "library": lambda layer, backend: _one_way(layer, backend, Route.LIBRARY),
+    "library forward": lambda layer, backend: _half(layer, backend, backward=False),
+    "library backward": lambda layer, backend: _half(layer, backend, backward=True),
+    "own": lambda layer, backend: _one_way(layer, backend, Route.OWN),
+    "the table's, norms apart": _norms_apart,
+}
 
 
 def passes(bench: Timed, name: str) -> Iterator[Row]:

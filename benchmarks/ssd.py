@@ -119,10 +119,8 @@ def conv(block: Block) -> Iterator[Row]:
         layer.forward(s, y, x, weight, bias, *sizes, x_row=SIZES.projected)
 
     def backward() -> None:
-        layer.backward(
-            s, dx, dweight, dbias, partial, dy, x, weight, bias, *sizes,
-            x_row=SIZES.projected,
-        )  # fmt: skip
+        layer.backward(s, dx, partial, dy, x, weight, bias, *sizes, x_row=SIZES.projected)
+        layer.backward_parameters(s, dweight, dbias, partial, *sizes)
 
     values = wide[:, inner : inner + channels].reshape(BATCH, LENGTH, channels)
     yield from block.rows(
@@ -254,23 +252,30 @@ def bias(block: Block) -> Iterator[Row]:
 
 
 def readout(block: Block) -> Iterator[Row]:
-    """The layer that makes one logit a row."""
-    bench, width = block.bench, CONFIG.width
+    """The layer that makes one logit a row, by itself and with its loss."""
+    bench, width, s = block.bench, CONFIG.width, block.bench.stream
     layer = watch(ops.Readout(bench.library), block.log)
-    (x, values), (weight, scale) = block.fill(ROWS, width), block.fill(width)
-    (bias, offset), (dy, g) = block.fill(1), block.fill(ROWS)
-    y, dx, dweight, dbias = (bench.zeros(*s) for s in ((ROWS,), (ROWS, width), (width,), (1,)))
+    (x, values), (weight, scale) = block.fill(ROWS, width), block.fill(width, scale=width**-0.5)
+    (bias, offset), (targets, t) = block.fill(1), block.fill(ROWS, mean=0.5, scale=0.1)
+    y, loss, dx = bench.zeros(ROWS), bench.zeros(1), bench.zeros(ROWS, width)
+    dweight, dbias = bench.zeros(width), bench.zeros(1)
     partial = bench.zeros(*layer.partial_shape(ROWS, width))
+    losses = bench.zeros(*layer.losses_shape(ROWS), dtype=np.float64)
+    room = loss, dx, partial, losses, bench.zeros(1, dtype=np.uint32)
 
     def forward() -> None:
-        layer.forward(bench.stream, y, x, weight, bias, ROWS, width)
+        layer.forward(s, y, x, weight, bias, ROWS, width)
 
     def backward() -> None:
-        layer.backward(bench.stream, dx, dweight, dbias, partial, dy, x, weight, ROWS, width)
+        layer.bce_and_gradient(s, *room, x, weight, bias, targets, ROWS, width)
+        layer.backward_parameters(s, dweight, dbias, partial, ROWS, width)
 
-    yield from block.rows("readout forward", forward, [(y, values @ scale + offset)])
-    wants = [(dx, g[:, None] * scale), (dweight, g @ values), (dbias, g.sum(keepdims=True))]
-    yield from block.rows("readout backward", backward, wants)
+    logits = values @ scale + offset
+    yield from block.rows("readout forward", forward, [(y, logits)])
+    g, mean = twins.bce_backward(logits, t), np.array([twins.bce_forward(logits, t)])
+    wants = [(loss, mean), (dx, g[:, None] * scale), (dweight, g @ values)]
+    wants.append((dbias, g.sum(keepdims=True)))
+    yield from block.rows("readout with loss", backward, wants)
 
 
 PARTS = {"conv": conv, "ssd": ssd, "norm": norm, "loop": loop, "bias": bias,

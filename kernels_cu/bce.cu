@@ -3,22 +3,15 @@
 //   loss = average of max(x, 0) - x * target + log(1 + exp(-|x|))
 //   dlogits = (sigmoid(x) - target) * scale;  scale 1/count for the mean loss
 //
-// The exponent is never positive, so nothing overflows, and for a sure and right answer log1p keeps
-// the digits of a tiny loss.
 // Shapes: logits, dlogits, targets [count], targets in [0,1]; partial [blocks]; loss [1].
 
-#include "common/quad.cuh"     // quads
-#include "common/sigmoid.cuh"  // sigmoid_quad
-#include "common/unroll.cuh"   // UNROLL
+#include "common/bce.cuh"     // element_loss, element_slope
+#include "common/quad.cuh"    // quads
+#include "common/unroll.cuh"  // UNROLL
 
 #define THREADS 512
 #define GROUPS 16
 #define MOST_BLOCKS 64
-
-__device__ __forceinline__ float element_loss(float x, float target)
-{
-    return fmaxf(x, 0.0f) - x * target + log1pf(expf(-fabsf(x)));
-}
 
 // Adds up the block's sums, every sixteenth and then the sixteen; the result is thread 0's.
 __device__ __forceinline__ double block_total(double sum, double* sums)
@@ -37,9 +30,10 @@ __device__ __forceinline__ double block_total(double sum, double* sums)
 
 __device__ __forceinline__ float4 gradient_quad(float4 x, float4 target, float scale)
 {
-    float4 p = sigmoid_quad(x);
-    p = make_float4(p.x - target.x, p.y - target.y, p.z - target.z, p.w - target.w);
-    return multiply_quad(p, same_quad(scale));
+    float4 slopes = make_float4(
+        element_slope(x.x, target.x), element_slope(x.y, target.y), element_slope(x.z, target.z),
+        element_slope(x.w, target.w));
+    return multiply_quad(slopes, same_quad(scale));
 }
 
 // Overwrites partial[block] with the sum of the losses of the block's elements, or, where there is

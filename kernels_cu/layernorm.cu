@@ -14,24 +14,9 @@
 #define ROW_THREADS 256
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
+#include "common/norm.cuh"       // add_deviations, normed
 #include "common/row_lanes.cuh"  // row_lane
 #include "common/row_sums.cuh"   // set_sums, added_sums
-
-// Adds a quad's deviations from the pivot, and their squares.
-__device__ __forceinline__ void add_deviations(float* sum, float* squares, float4 q, float pivot)
-{
-    float x = q.x - pivot, y = q.y - pivot, z = q.z - pivot, w = q.w - pivot;
-    *sum += (x + y) + (z + w);
-    *squares = fmaf(x, x, fmaf(y, y, fmaf(z, z, fmaf(w, w, *squares))));
-}
-
-__device__ __forceinline__ float4 normed(
-    float4 q, float pivot, float mean, float rstd, float4 w, float4 b)
-{
-    return make_float4(
-        (q.x - pivot - mean) * rstd * w.x + b.x, (q.y - pivot - mean) * rstd * w.y + b.y,
-        (q.z - pivot - mean) * rstd * w.z + b.z, (q.w - pivot - mean) * rstd * w.w + b.w);
-}
 
 // Turns what lies past the end of the row into `fill`: where that is itself read, quads loaded with
 // it as their filler would wait for it.

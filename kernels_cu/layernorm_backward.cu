@@ -20,26 +20,10 @@
 #include "common/act.cuh"        // act_t, quads
 #include "common/held_row.cuh"   // load_held, TAIL
 #include "common/held_sums.cuh"  // sums over rows of held columns
+#include "common/norm.cuh"       // input_gradient, moment
 #include "common/row_lanes.cuh"  // row_lane
 #include "common/row_sums.cuh"   // set_sums, added_sums
 #include "common/vector.cuh"     // quads as they lie in memory
-
-// g, dy times weight, becomes dx.
-__device__ __forceinline__ float4 input_gradient(
-    float4 g, float4 q, float mean, float rstd, float average_g, float average_gx)
-{
-    return make_float4(
-        rstd * (g.x - average_g - (q.x - mean) * rstd * average_gx),
-        rstd * (g.y - average_g - (q.y - mean) * rstd * average_gx),
-        rstd * (g.z - average_g - (q.z - mean) * rstd * average_gx),
-        rstd * (g.w - average_g - (q.w - mean) * rstd * average_gx));
-}
-
-// g * (q - mean); past the end of a row g is 0, so nothing is added there.
-__device__ __forceinline__ float moment(float4 g, float4 q, float mean)
-{
-    return g.x * (q.x - mean) + g.y * (q.y - mean) + g.z * (q.z - mean) + g.w * (q.w - mean);
-}
 
 template <int N>
 __device__ __forceinline__ void load_raw(RawQuad (&q)[N], const act_t* row, const RowLane& me)

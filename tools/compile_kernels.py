@@ -33,6 +33,7 @@ DEFINES = {
         {"TILE_M": rows, "TILE_N": columns}
         for rows, columns in (("128", "64"), ("64", "64"), ("32", "64"), ("32", "32"))
     ],
+    "gemm_mma_norm.cu": [{"TILE_M": rows} for rows in ("16", "32")],
     **{
         f"{name}.cu": [{"SQUARE_TF32": rounds} for rounds in ("0", "1")]
         for name in ("ssd_short", "ssd_short_backward")

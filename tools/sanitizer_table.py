@@ -85,7 +85,10 @@ def command_of(name: str, tool: str, port: int, out: Path, args: argparse.Namesp
 
 
 def run_group(command: list[str], seconds: float) -> tuple[int | None, str]:
-    """Exit code (None: killed) and output of a command and all that it starts."""
+    """Exit code (None: killed) and output of a command and all that it starts.
+
+    Files of the checkout are named from its root: what a file keeps is of no one machine.
+    """
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -100,7 +103,7 @@ def run_group(command: list[str], seconds: float) -> tuple[int | None, str]:
             except subprocess.TimeoutExpired:
                 print(f"{command[-1]}: not gone 10 s after the kill", flush=True)
         output.seek(0)
-        return code, output.read()
+        return code, output.read().replace(f"{ROOT}/", "")
 
 
 def parse(

@@ -1,10 +1,13 @@
-// A block's tile of a product of bfloat16 matrices by tensor cores, for gemm_mma.cu.
+// A block's tile of a product of bfloat16 matrices by tensor cores, for gemm_mma.cu and
+// gemm_mma_norm.cu.
 //
 // product[i,j] = sum over k of a[i,k] b[j,k]: both operands are rows over the summed depth, or
 // TURNED, stored [k][i], which costs nothing: shared memory is read transposed.
-// 128 threads: four warps, two by two, own TILE_M/2 x TILE_N/2 each. Operands come through STAGES
-// stages of shared memory, TILE_K deep. Rows of memory are a multiple of 8 numbers long and begin
-// at multiples of 16 bytes; what lies outside reads as zeros.
+// THREADS are four warps, two by two, that own TILE_M/2 x TILE_N/2 each; or as many as WARPS_DOWN,
+// WARPS_ACROSS and WARPS_DEEP say, where the last is how many share the depth of a stage, whose
+// sums the caller adds. Operands come through STAGES stages of shared memory, TILE_K deep. Rows of
+// memory are a multiple of 8 numbers long and begin at multiples of 16 bytes; what lies outside
+// reads as zeros.
 #pragma once
 
 #include "common/mma.cuh"     // fragments, asynchronous copies
@@ -14,13 +17,20 @@
 #error "gemm_mma.cu needs -DTILE_M and -DTILE_N: the rows and columns of out for each block"
 #endif
 
-#define THREADS 128
+#ifndef WARPS_DEEP
+#define WARPS_DOWN 2
+#define WARPS_ACROSS 2
+#define WARPS_DEEP 1
+#endif
+#define THREADS (32 * WARPS_DOWN * WARPS_ACROSS * WARPS_DEEP)
 // Small tiles have few products between two barriers: they come deeper. STAGES: in the 48 KiB that
 // every GPU gives unasked.
+#ifndef STAGES
 #define TILE_K (TILE_M + TILE_N > 96 ? 32 : 64)
 #define STAGES (TILE_M + TILE_N > 128 || TILE_M + TILE_N == 96 ? 3 : 4)
-#define A_TILES (TILE_M / 32)                   // of 16 rows a warp
-#define B_TILES (TILE_N / 16)                   // of 8 columns a warp
+#endif
+#define A_TILES (TILE_M / (16 * WARPS_DOWN))    // of 16 rows a warp
+#define B_TILES (TILE_N / (8 * WARPS_ACROSS))   // of 8 columns a warp
 #define ONES 0x3f803f80u                        // 1, 1 in bfloat16
 
 // The room that a tile takes as it is or turned, rows padded to an odd number of 16 bytes.
@@ -59,6 +69,7 @@ __device__ __forceinline__ void start_operand(
     SharedAddress to = shared_address(tile + own * pitch + piece);
     const __nv_bfloat16* at = from.at + (size_t)row * from.row + column;
     VECTOR for (int r = 0; r < rows; r += THREADS / pieces) {
+        if (rows % (THREADS / pieces) != 0 && own + r >= rows) break;  // of fewer than threads
         bool exists = row + r < row_end && column < column_end;
         start_copy(to + r * pitch * 2, at + (size_t)r * from.row, exists);
     }
@@ -109,28 +120,34 @@ __device__ __forceinline__ void load_b(
     }
 }
 
-// The warp's first row and column in the block's tile.
+// The warp's first row and column in the block's tile, and the first of its depth in a stage.
 __device__ __forceinline__ int warp_row()
 {
-    return threadIdx.x / 64 * (TILE_M / 2);
+    return threadIdx.x / (32 * WARPS_ACROSS) % WARPS_DOWN * (TILE_M / WARPS_DOWN);
 }
 
 __device__ __forceinline__ int warp_column()
 {
-    return threadIdx.x / 32 % 2 * (TILE_N / 2);
+    return threadIdx.x / 32 % WARPS_ACROSS * (TILE_N / WARPS_ACROSS);
+}
+
+__device__ __forceinline__ int warp_depth()
+{
+    if (WARPS_DEEP == 1) return 0;
+    return threadIdx.x / (THREADS / WARPS_DEEP) * (TILE_K / WARPS_DEEP);
 }
 
 template <bool TURN_A, bool TURN_B, bool ADD_ROWS>
 __device__ __forceinline__ void add_stage(
     Sums& sums, const __nv_bfloat16* a_tile, const __nv_bfloat16* b_tile)
 {
-    VECTOR for (int k = 0; k < TILE_K; k += 16) {
+    VECTOR for (int k = 0; k < TILE_K / WARPS_DEEP; k += 16) {
         unsigned a[A_TILES][4], b[B_TILES / 2][4];
         VECTOR for (int i = 0; i < A_TILES; i++) {
-            load_a<TURN_A>(a[i], a_tile, warp_row() + 16 * i, k);
+            load_a<TURN_A>(a[i], a_tile, warp_row() + 16 * i, warp_depth() + k);
         }
         VECTOR for (int j = 0; j < B_TILES / 2; j++) {
-            load_b<TURN_B>(b[j], b_tile, warp_column() + 16 * j, k);
+            load_b<TURN_B>(b[j], b_tile, warp_column() + 16 * j, warp_depth() + k);
         }
         VECTOR for (int i = 0; i < A_TILES; i++) {
             VECTOR for (int j = 0; j < B_TILES; j++) {

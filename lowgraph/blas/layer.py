@@ -9,6 +9,7 @@ import numpy as np
 
 from lowgraph.blas.backend import Product, Tensor
 from lowgraph.errors import ConfigError
+from lowgraph.ops import LayerNorm
 from lowgraph.precision import BFLOAT16, Precision
 
 __all__ = ["Form", "Layer"]
@@ -23,14 +24,26 @@ class Form(str, Enum):
     RELU = "relu"
     GELU = "gelu"
     RESIDUAL = "residual"
+    NORM = "norm"
     BACKWARD = "backward"
     BACKWARD_RELU = "backward relu"
     BACKWARD_GELU = "backward gelu"
+    BACKWARD_NORM = "backward norm"
 
     @property
     def is_backward(self) -> bool:
         """Whether it computes gradients."""
+        return self.sums_parameters or self is Form.BACKWARD_NORM
+
+    @property
+    def sums_parameters(self) -> bool:
+        """Whether it computes the gradients of weight and bias."""
         return self in (Form.BACKWARD, Form.BACKWARD_RELU, Form.BACKWARD_GELU)
+
+    @property
+    def has_norm(self) -> bool:
+        """Whether it does a layer norm's work, too: forms of the route OWN alone."""
+        return self in (Form.NORM, Form.BACKWARD_NORM)
 
 
 # By form: the tensors of a call in their order. A star: float32 whatever the precision.
@@ -39,9 +52,11 @@ _ROLES = {
     Form.RELU: "y x weight bias*",
     Form.GELU: "active hidden x weight bias",
     Form.RESIDUAL: "out* x weight bias* residual*",
+    Form.NORM: "out* y mean* rstd* x weight bias* residual* scale* shift*",
     Form.BACKWARD: "dx dweight* dbias* dy x weight",
     Form.BACKWARD_RELU: "dx dweight* dbias* dy x weight y",
     Form.BACKWARD_GELU: "dhidden dweight* dbias* dy active weight hidden",
+    Form.BACKWARD_NORM: "dx* narrow partial* dy weight normed* scale* mean* rstd*",
 }
 # Backward of GELU, the layer's input is an activation, and `hidden` is of that; forward, its output
 # is. ReLU is of the output both ways.
@@ -52,6 +67,8 @@ _SIZES = {
     **dict.fromkeys(("y", "dy", "out", "residual"), _OUTPUT),
     **dict.fromkeys(("weight", "dweight"), ("outputs", "inputs")),
     **dict.fromkeys(("bias", "dbias"), ("outputs",)),
+    **dict.fromkeys(("scale", "shift"), ("norm_width",)),
+    **dict.fromkeys(("mean", "rstd"), ("rows",)),
 }
 
 
@@ -59,7 +76,8 @@ class Layer(NamedTuple):
     """A call of a linear layer y[rows,outputs] = x[rows,inputs] weight[outputs,inputs]^T.
 
     biased, input_gradient: whether backward computes the gradients of the bias and of the input; a
-    forward form always has a bias. precision: as of a `Product`.
+    forward form always has a bias. precision: as of a `Product`. columns, of a backward norm: those
+    of the matrix that it leaves its sums in, 0 for its own alone. accumulate: it adds to dx.
     """
 
     form: Form
@@ -69,6 +87,8 @@ class Layer(NamedTuple):
     precision: Precision = Precision.FP32
     biased: bool = True
     input_gradient: bool = True
+    columns: int = 0
+    accumulate: bool = False
 
     def check(self) -> Layer:
         """Return it. Raises ConfigError for sizes or flags that cannot be."""
@@ -83,18 +103,32 @@ class Layer(NamedTuple):
             raise ConfigError(
                 f"linear: form {self.form.value!r} computes no gradient: leave input_gradient out"
             )
+        norm = self.form is Form.BACKWARD_NORM
+        if (self.columns or self.accumulate) and not norm:
+            raise ConfigError(
+                f"linear: form {self.form.value!r} leaves no norm's sums and adds to nothing: "
+                "leave columns and accumulate out"
+            )
+        if norm and 0 < self.columns < 2 * self.inputs:
+            raise ConfigError(
+                f"linear: the sums of a norm of {self.inputs} columns are {2 * self.inputs} a row, "
+                f"and columns is {self.columns}: give those of the whole matrix, or 0"
+            )
         return self
 
     def plain(self) -> Layer:
         """It in Python's own types: it is a key, and every later call compares with it."""
-        form, rows, inputs, outputs, precision, *flags = self
-        sizes = int(rows), int(inputs), int(outputs)
-        return Layer(Form(form), *sizes, Precision(precision), *map(bool, flags))
+        form, rows, inputs, outputs, precision, biased, input_gradient, columns, accumulate = self
+        sizes, flags = (int(rows), int(inputs), int(outputs)), (bool(biased), bool(input_gradient))
+        more = int(columns), bool(accumulate)
+        return Layer(Form(form), *sizes, Precision(precision), *flags, *more)
 
     def as_call(self) -> str:
         """The layer as it is written in a `prepare` call."""
         names = "biased", "input_gradient"
         flags = "".join(f", {name}=False" for name in names if not getattr(self, name))
+        given = {"columns": self.columns, "accumulate": self.accumulate}
+        flags += "".join(f", {name}={value}" for name, value in given.items() if value)
         precision = f"Precision.{Precision(self.precision).name}"
         sizes = f"{self.rows}, {self.inputs}, {self.outputs}"
         return f"Layer(Form.{Form(self.form).name}, {sizes}, {precision}{flags})"
@@ -107,6 +141,11 @@ class Layer(NamedTuple):
     def alignment(self) -> int:
         """Bytes that each tensor must begin at a multiple of."""
         return 4 if self.precision is Precision.FP32 else 16
+
+    @property
+    def norm_width(self) -> int:
+        """The columns of the norm that a form with one has."""
+        return self.inputs if self.form.is_backward else self.outputs
 
     @property
     def of_y(self) -> Product:
@@ -138,5 +177,9 @@ class Layer(NamedTuple):
         if role in ("dx", "dhidden") and not self.input_gradient:
             return None
         dtype = BFLOAT16 if self._is_narrow and role == starred else _FLOAT32
+        if role == "partial":
+            chunks = LayerNorm.chunks(self.rows).chunks
+            least = 2 * self.inputs
+            return Tensor(role, ((chunks - 1) * (self.columns or least) + least,), dtype)
         names = _SIZES.get(role) or (_INPUT if self.form.is_backward else _OUTPUT)
         return Tensor(role, tuple(getattr(self, name) for name in names), dtype)

@@ -59,7 +59,12 @@ class Layers:
             steps: tuple[Step, ...]
             apart: tuple[Step, ...]
             text = first.value
-            if not layer.form.is_backward:
+            if layer.form.has_norm and first is not Route.OWN:
+                raise ConfigError(
+                    f"route {first.name} has no form {layer.form.value!r}: where blas.takes_norm "
+                    "says no, launch the product, and the norm behind it"
+                )
+            if not layer.form.sums_parameters:
                 make = route_own.whole if first is Route.OWN else _FIRST[first]
                 steps = apart = (make(maker),)
             elif first is weight is Route.OWN:

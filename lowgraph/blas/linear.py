@@ -87,6 +87,29 @@ class LinearCalls:
         tensors = out, x, weight, bias, residual
         self._linear(Form.RESIDUAL, stream, precision, (x, weight), *tensors)
 
+    def linear_norm(
+        self,
+        stream: int,
+        out: Slice,
+        y: Slice,
+        mean: Slice,
+        rstd: Slice,
+        x: Slice,
+        weight: Slice,
+        bias: Slice,
+        residual: Slice,
+        scale: Slice,
+        shift: Slice,
+        precision: Precision = Precision.FP32,
+    ) -> None:
+        """As `linear_residual`, and y = (out - mean) rstd scale + shift, the layer norm of out.
+
+        mean, rstd [rows], scale, shift [outputs], float32; y [rows,outputs]. For layers of which
+        `Blas.takes_norm` says so; out may be residual. As `ops.LayerNorm`, with its epsilon.
+        """
+        tensors = out, y, mean, rstd, x, weight, bias, residual, scale, shift
+        self._linear(Form.NORM, stream, precision, (x, weight), *tensors)
+
     def linear_backward(
         self,
         stream: int,
@@ -152,6 +175,37 @@ class LinearCalls:
         sizes = active, weight
         self._linear(Form.BACKWARD_GELU, stream, precision, sizes, *tensors, side=side)
 
+    def linear_norm_backward(
+        self,
+        stream: int,
+        dx: Slice,
+        narrow: Slice,
+        partial: Slice,
+        dy: Slice,
+        weight: Slice,
+        normed: Slice,
+        scale: Slice,
+        mean: Slice,
+        rstd: Slice,
+        precision: Precision = Precision.FP32,
+        *,
+        columns: int = 0,
+        accumulate: bool = False,
+    ) -> None:
+        """The gradient of what a layer norm normed, from dy, that of the layer behind the norm.
+
+        For layers of which `Blas.takes_norm` says so; the layer's own parameters are another
+        call's (`linear_backward` without dx). dx [rows,inputs], float32, is overwritten, or added
+        to if `accumulate`; narrow is dx as an operand. normed [rows,inputs], scale [inputs], mean
+        and rstd [rows], float32, as `linear_norm` has and leaves them. partial: where the norm's
+        columns begin in a matrix of that many `columns`, or none else (0), as `ops.LayerNorm`
+        leaves sums for `parameters`.
+        """
+        tensors = dx, narrow, partial, dy, weight, normed, scale, mean, rstd
+        more = {"columns": columns, "accumulate": accumulate}
+        sizes = normed, weight
+        self._linear(Form.BACKWARD_NORM, stream, precision, sizes, *tensors, more=more)
+
     def _linear(
         self,
         form: Form,
@@ -160,6 +214,7 @@ class LinearCalls:
         sizes: tuple[Slice, Slice],
         *tensors: Slice | None,
         side: int | None = None,
+        more: dict[str, Any] | None = None,
     ) -> None:
         x, weight = sizes
         if len(x.shape) != 2 or len(weight.shape) != 2:
@@ -169,7 +224,7 @@ class LinearCalls:
             )
         # What may be None is the first and the third: dx and dbias.
         wanted = tensors[2] is not None, tensors[0] is not None
-        layer = Layer(form, *x.shape, weight.shape[0], precision, *wanted)
+        layer = Layer(form, *x.shape, weight.shape[0], precision, *wanted, **(more or {}))
         check_tensors(layer, tensors)
         self._call(layer, stream, tensors, side)
 

@@ -65,7 +65,7 @@ class Blas(LinearCalls):
         self._pool = pool
         advised = workspace_bytes(device.compute_capability)
         self.workspaces = Workspaces(pool, advised if workspace is None else workspace)
-        self.sides = SideStreams()
+        self.sides = SideStreams(stream)
         self._plans: dict[Product | Layer, Any] = {}
         self._closed = False
         self.workspaces.make(stream)
@@ -117,6 +117,10 @@ class Blas(LinearCalls):
 
         The others read dy once more, in launches of their own.
         """
+        return Route.OWN in self._layers.routes(layer)
+
+    def takes_norm(self, layer: Layer) -> bool:
+        """Whether a layer with a norm is one launch; else the caller has two."""
         return Route.OWN in self._layers.routes(layer)
 
     def gemm(

@@ -1,11 +1,12 @@
 """The route OWN: a kernel of our own computes a whole layer.
 
-In bfloat16 kernels_cu/gemm_mma.cu, in TF32 kernels_cu/linear_tf32.cu.
+In bfloat16 kernels_cu/gemm_mma.cu, with a norm gemm_mma_norm.cu, in TF32 kernels_cu/linear_tf32.cu.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lowgraph import ops
@@ -18,7 +19,10 @@ from lowgraph.precision import Precision
 __all__ = ["apart", "whole"]
 
 _FORMS = {
-    Precision.BF16: (Form.BIAS, Form.GELU, Form.RESIDUAL, Form.BACKWARD, Form.BACKWARD_GELU),
+    Precision.BF16: (
+        *(Form.BIAS, Form.GELU, Form.RESIDUAL, Form.NORM),
+        *(Form.BACKWARD, Form.BACKWARD_GELU, Form.BACKWARD_NORM),
+    ),
     Precision.TF32: (Form.BIAS, Form.RELU, Form.BACKWARD, Form.BACKWARD_RELU),
 }
 
@@ -46,6 +50,8 @@ def _tf32(maker: Maker) -> Step:
 
 def _bf16(maker: Maker) -> Step:
     layer = maker.layer
+    if layer.form.has_norm:
+        return _normed(maker)
     if layer.form.is_backward:
         return _with_workspace(_backward(maker))
     fused = _fused(maker)
@@ -55,6 +61,21 @@ def _bf16(maker: Maker) -> Step:
         Form.RESIDUAL: fused.forward_residual,
     }
     return _plain(calls[layer.form])
+
+
+def _normed(maker: Maker) -> Step:
+    layer = maker.layer
+    width = ops.NormedLinear.COLUMNS
+    if layer.norm_width != width:
+        raise ConfigError(
+            f"route OWN has norms of {width} columns, not of {layer.norm_width}: launch the norm "
+            "behind the product"
+        )
+    if not layer.form.is_backward:
+        return _plain(ops.NormedLinear(maker.library, layer.rows, layer.inputs).forward)
+    call = ops.NormedLinear(maker.library, layer.rows, layer.outputs).backward
+    stride = layer.columns or 2 * width
+    return _plain(partial(call, stride=stride, accumulate=layer.accumulate))
 
 
 def apart(maker: Maker) -> tuple[Step, ...]:

@@ -25,14 +25,24 @@ class _Side(NamedTuple):
 class SideStreams:
     """Side streams by index, made as they are asked for and kept until `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: int) -> None:
+        """stream: the one that they are beside."""
+        self._stream = stream
         self._sides: list[_Side] = []
 
-    def make(self, count: int) -> None:
-        """Have at least `count` of them. Outside of windows."""
+    def make(self, count: int, *, yields: bool = False) -> None:
+        """Have at least `count` of them. Outside of windows.
+
+        yields: those that are made now are of the least priority, and leave the next free place on
+        the device to the stream beside them, if that is of a greater one. Without, they have its
+        priority: right where they have as much to do, for who yields ends later.
+        """
+        if len(self._sides) >= count:
+            return
+        priority = 0 if yields else driver.stream.priority_of(self._stream)
         while len(self._sides) < count:
             events = (event.create() for _ in range(3))
-            self._sides.append(_Side(driver.stream.create(), *events))
+            self._sides.append(_Side(driver.stream.create(priority=priority), *events))
 
     def fork(self, stream: int, index: int) -> int:
         """The side stream, whose next work comes behind all that `stream` has so far."""

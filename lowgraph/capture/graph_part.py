@@ -91,7 +91,9 @@ class GraphPart:
         self._primed = False
         self._passes.prime()
         self._primed = True
-        self._library.make_resident()  # the window may not load: the capture is open by then
+        # The window may neither load nor wait: the capture is open by then.
+        self._library.make_resident()
+        self._passes.prepare()
 
     def record(self, stream: StreamLike) -> Census:
         """Add the body's launches to the capture that `stream` is in; returns the nodes added.

@@ -67,6 +67,7 @@ class Journal:
         self.library: list[LibraryCall] = []
         self.sizes: list[Sized] = []
         self.refusals: list[CaptureRefused] = []
+        self._preparations: list[Callable[[int], None]] = []
         self._refused_at: list[int] = []  # for each refusal, the number of calls before it
         self._numbers: dict[int, int] | None = None  # of the whole pass, where this is a part
         self._full = detail == "full"
@@ -249,6 +250,16 @@ class Journal:
     def is_mine(self) -> bool:
         """See `driver.captures.Recorder`."""
         return threading.get_ident() == self._thread
+
+    def before_window(self, act: Callable[[int], None]) -> None:
+        """See `driver.captures.Recorder`."""
+        if act not in self._preparations:
+            self._preparations.append(act)
+
+    def prepare(self, stream: int) -> None:
+        """Do what the pass asked for before a window over it begins. Outside of any capture."""
+        for act in self._preparations:
+            act(stream)
 
     def place(self, body: int, aside: bool) -> None:
         """See `driver.captures.Recorder`."""

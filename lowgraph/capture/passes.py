@@ -110,6 +110,10 @@ class StepPasses:
         self.counts.count_launches(journal.launches, journal.library)
         self.counts.eager_steps += 1
 
+    def prepare(self) -> None:
+        """What the primed pass asked for before a window, where that begins no capture itself."""
+        self._kept.journal.prepare(self.stream)
+
     def eager(self) -> None:
         """One real step that keeps nothing; its launches are counted if none's were before.
 

@@ -114,6 +114,8 @@ class Window:
         self._refuse_blocking()
         if self._library is not None:
             self._library.make_resident()
+        if self._primed_journal is not None:
+            self._primed_journal.prepare(self.stream)
 
     def _refuse_second(self) -> None:
         other = open_window.mine()

@@ -17,7 +17,9 @@ _MACHINERY = tuple(
     for name in ("driver/", "kernels/", "memory/", "capture/", "hostdev/", "ops/", "blas/",
                  "debug/", "interop/", "counters.py", "stages.py")
 )  # fmt: skip
-_PLUMBING = ("/contextlib.py", "/functools.py")
+_PLUMBING = (
+    "/contextlib.py", "/functools.py", "/importlib/__init__.py", "<frozen importlib._bootstrap>"
+)  # fmt: skip
 # The user's line is what called them.
 _LIBRARIES = ("-packages/cupy/", "-packages/cupyx/", "-packages/cupy_backends/")
 # Tracebacks name frames of their compiled modules by the sources that these were built from.

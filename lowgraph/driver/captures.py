@@ -105,6 +105,12 @@ class Recorder(Protocol):
     def is_mine(self) -> bool:
         """Whether the calling thread runs the pass: calls of others are no part of it."""
 
+    def before_window(self, act: Callable[[int], None]) -> None:
+        """Have `act` called with the stream before a window over this pass begins, in its thread.
+
+        For what would break the capture. One that equals another is called once.
+        """
+
     placed: tuple[int, bool]
     """What `place` was told last; (0, False) to begin with."""
 

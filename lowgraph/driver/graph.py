@@ -11,6 +11,7 @@ from cuda.bindings import driver
 from lowgraph.driver import compat, entry, gate, module, poison
 
 _UPDATE_FAILURE = 910
+_NODE_PRIORITY = int(driver.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 _CLUSTER = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 
 # CUgraphExecUpdateResult, in the words of cuda.h.
@@ -55,8 +56,12 @@ class KernelParams:
 
 
 def instantiate(graph: int) -> int:
-    """Make an executable graph (cuGraphInstantiate)."""
-    return int(gate.call(driver.cuGraphInstantiate, graph, 0))
+    """Make an executable graph (cuGraphInstantiate).
+
+    Its kernels have the priorities of the streams that they were captured in, as they would without
+    a graph, and not that of the stream that it is launched into.
+    """
+    return int(gate.call(driver.cuGraphInstantiate, graph, _NODE_PRIORITY))
 
 
 def upload(executable: int, stream: int) -> None:

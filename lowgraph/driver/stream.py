@@ -24,10 +24,26 @@ LEGACY = 1
 _STATUS = {0: "none", 1: "active", 2: "invalidated"}
 
 
-def create(non_blocking: bool = True) -> int:
-    """Create a stream (cuStreamCreate). A blocking one synchronises with the legacy stream."""
-    context.require("cuStreamCreate")
-    return int(gate.call(driver.cuStreamCreate, _NON_BLOCKING if non_blocking else 0))
+def create(non_blocking: bool = True, *, priority: int = 0) -> int:
+    """Create a stream (cuStreamCreateWithPriority).
+
+    A blocking one synchronises with the legacy stream. priority: 0, the least, down to
+    `greatest_priority`, else the nearest of these. Blocks of kernels that wait for a place on the
+    device go by it; what runs goes on. Kernels that are captured in the stream keep it.
+    """
+    context.require("cuStreamCreateWithPriority")
+    flags = _NON_BLOCKING if non_blocking else 0
+    return int(gate.call(driver.cuStreamCreateWithPriority, flags, priority))
+
+
+def greatest_priority() -> int:
+    """Return the number of the greatest priority, below 0 (cuCtxGetStreamPriorityRange)."""
+    return int(gate.call(driver.cuCtxGetStreamPriorityRange)[1])
+
+
+def priority_of(stream: int) -> int:
+    """Return the stream's priority (cuStreamGetPriority). Not of a stream that captures."""
+    return int(gate.call(driver.cuStreamGetPriority, stream))
 
 
 def destroy(stream: int) -> None:

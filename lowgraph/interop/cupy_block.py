@@ -29,6 +29,8 @@ from lowgraph.driver import context
 from lowgraph.driver.foreign_stream import StreamLike, stream_handle
 from lowgraph.errors import ConfigError, LowgraphError
 from lowgraph.interop import cupy_library, runtime_errors
+from lowgraph.interop.cupy_libraries import Preparation, first_use_refused
+from lowgraph.interop.cupy_pinned import host_arrays_refused
 from lowgraph.interop.cupy_refusals import poisoned, refusal_of
 from lowgraph.interop.cupy_stream import current_stream
 from lowgraph.interop.cupy_views import memory_pointer
@@ -61,8 +63,9 @@ def cupy_ops(pool: PersistentPool, stream: StreamLike) -> Iterator[Any]:
     where = open_window.requester()
     runtime_errors.take_stale(where)
     shared = SharedBlock("CuPy", handle, pool)
+    lent = _lent(cupy, handle, memory, pool.device.ordinal)
     try:
-        with _once(), shared, _lent(cupy, handle, memory, pool.device.ordinal) as theirs:
+        with _once(), _refused_first(cupy), shared, lent as theirs:
             yield theirs
     except Exception as error:
         told = _told(error, memory, shared)
@@ -74,6 +77,19 @@ def cupy_ops(pool: PersistentPool, stream: StreamLike) -> Iterator[Any]:
         runtime_errors.take_stale(where)
     if shared.refusal is not None:
         raise open_window.refused(shared.refusal)
+
+
+@contextmanager
+def _refused_first(cupy: Any) -> Iterator[None]:
+    """In a window, what CuPy would begin before it refuses is refused; other passes prepare it."""
+    if open_window.mine() is None:
+        recorder = open_window.recorder()
+        if recorder is not None and recorder.is_mine():
+            recorder.before_window(Preparation(cupy))
+        yield
+        return
+    with host_arrays_refused(cupy), first_use_refused():
+        yield
 
 
 @contextmanager

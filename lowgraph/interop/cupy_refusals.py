@@ -1,9 +1,11 @@
 """What CuPy raises in a capture window, as the refusal that says what to use instead.
 
 CuPy itself refuses what it knows it cannot record, before the driver is asked: products by cuBLAS
-and the like, host copies, and (as it is told not to wait there) whatever waits. What it does not
-know to refuse comes back from the driver. Judged is what it raised and not what was called: whether
-a product goes to cuBLAS, or to a kernel of CuPy's that can be recorded, only CuPy knows.
+and the like, host copies, and (as it is told not to wait there) whatever waits. What would break
+the capture before CuPy comes to refuse it, we refuse first (`cupy_pinned`, `cupy_libraries`). What
+CuPy does not know to refuse comes back from the driver. Judged is what it raised and not what was
+called: whether a product goes to cuBLAS, or to a kernel of CuPy's that can be recorded, only CuPy
+knows.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from lowgraph.errors import (
     PageableHostMemory,
     SyncDuringCapture,
 )
+from lowgraph.interop.cupy_libraries import BLAS, ELSEWHERE, RANDOM
+from lowgraph.interop.cupy_pinned import REMEDY
 from lowgraph.memory import open_window
 
 __all__ = ["poisoned", "refusal_of"]
@@ -39,24 +43,17 @@ class _Rule(NamedTuple):
     remedy: str
 
 
-_BLAS = (
-    "multiply with lowgraph.Blas over the same slices, prepared before the step; sums of products, "
-    "as of cupy.multiply and sum, and products of integers CuPy records"
-)
-_RANDOM = "draw with lowgraph.ops' random state, or before the step into an array that is an Input"
-_ELSEWHERE = "do it before or after the step, into an array that is declared as an Input"
 _FIRST_USE = "whose handle is made at its first use: "
 _RULES = (
     _Rule("NotImplementedError", "cuBLAS API during stream capture", LibraryNotReady,
-          "records no product of cuBLAS", _BLAS),
+          "records no product of cuBLAS", BLAS),
     _Rule("NotImplementedError", "cuRAND API during stream capture", LibraryNotReady,
-          "records no random numbers of cuRAND", _RANDOM),
+          "records no random numbers of cuRAND", RANDOM),
     _Rule("NotImplementedError", "API during stream capture", LibraryNotReady,
-          "records no call of this library", _ELSEWHERE),
+          "records no call of this library", ELSEWHERE),
     _Rule("RuntimeError", "H2D transfers are disallowed", PageableHostMemory,
           "would copy from the host, whose memory every replay would read again",
-          "make slices or CuPy arrays of host arrays before the step, lists as indices among them, "
-          "or copy from a staging slot of the pool"),
+          REMEDY),
     _Rule("RuntimeError", "D2H transfers are disallowed", SyncDuringCapture,
           "would copy to the host, where nothing has run yet", "read results after the step"),
     _Rule("DeviceSynchronized", "", SyncDuringCapture,
@@ -66,14 +63,15 @@ _RULES = (
     _Rule("RuntimeError", "synchronous API calls are disallowed", SyncDuringCapture,
           "would copy or fill at once, in no replay",
           "use the asynchronous form (copy_from_device_async, memset_async), or assign to arrays"),
-    _Rule("CUBLASError", "", LibraryNotReady, "failed in cuBLAS", _FIRST_USE + _BLAS),
-    _Rule("CURANDError", "", LibraryNotReady, "failed in cuRAND", _FIRST_USE + _RANDOM),
-    _Rule("CUSOLVERError", "", LibraryNotReady, "failed in cuSOLVER", _FIRST_USE + _ELSEWHERE),
-    _Rule("CuSparseError", "", LibraryNotReady, "failed in cuSPARSE", _FIRST_USE + _ELSEWHERE),
-    _Rule("CuFFTError", "", LibraryNotReady, "failed in cuFFT", _FIRST_USE + _ELSEWHERE),
+    _Rule("CUBLASError", "", LibraryNotReady, "failed in cuBLAS", _FIRST_USE + BLAS),
+    _Rule("CURANDError", "", LibraryNotReady, "failed in cuRAND", _FIRST_USE + RANDOM),
+    _Rule("CUSOLVERError", "", LibraryNotReady, "failed in cuSOLVER", _FIRST_USE + ELSEWHERE),
+    _Rule("CuSparseError", "", LibraryNotReady, "failed in cuSPARSE", _FIRST_USE + ELSEWHERE),
+    _Rule("CuFFTError", "", LibraryNotReady, "failed in cuFFT", _FIRST_USE + ELSEWHERE),
     _Rule("RuntimeError", "has invalidated the capture sequence", CaptureFailed,
           "found the capture broken by an earlier call",
-          "look at what CuPy was asked before: it queries and allocates for host arrays"),
+          "look at what CuPy was asked before: an event that is asked whether it is done, and "
+          "pinned memory where its allocator is not CuPy's own, break it without a word"),
     _Rule("", "streamcapture", CaptureFailed, "made a call that has no place in a window",
           "do it before the step, or let the priming pass reach the same code with the same "
           "shapes; a sort waits, and host arrays are copied by way of pinned memory"),

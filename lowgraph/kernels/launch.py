@@ -8,7 +8,7 @@ from typing import Any
 from cuda.bindings import driver
 
 from lowgraph.driver import forked
-from lowgraph.driver.launch import LaunchConfig, Size, launch
+from lowgraph.driver.launch import LaunchConfig, Size, launcher
 from lowgraph.kernels.limits import Limits
 from lowgraph.kernels.packing import ArgumentPack
 from lowgraph.kernels.signature import Signature
@@ -40,6 +40,7 @@ class Kernel:
         self._function = driver.CUfunction(handle)
         self._config = LaunchConfig(0, 1, 1)
         self._where: tuple[int, Size, Size, int] | None = None  # what _config holds
+        self._launch = launcher(self._config, self._function, self.pack.address)
         self._limits = Limits(self.name, handle)
         # The driver call lets other threads run while it reads configuration and storage.
         self._lock = forked.lock()
@@ -60,7 +61,7 @@ class Kernel:
             told = observer  # looked at once: another thread's window may end meanwhile
             if told is not None:
                 told(self, dict(zip(self.pack.names, values, strict=True)), self._config, args)
-            launch(self._config, self._function, self.pack.address)
+            self._launch()
 
     def allow_shared(self, nbytes: int) -> None:
         """Ask for launches with up to `nbytes` of dynamic shared memory, if above 48 KiB.

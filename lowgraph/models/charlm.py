@@ -179,12 +179,9 @@ class CharLM(Model):
                 order = layers.token_order(branches.fork(), trace.tokens)
                 sorted_ = branches.mark()
             with stage("head"):
-                dnormed, read = self._head_backward(stream, trace, branches)
                 biases = None if layers.sums_biases(rows) else self._biases.room(rows)
                 sums = Sums(layers.norm_sums(rows), biases)
-                dx = layers.norm_backward(stream, _LAST_NORM, sums.norms, dnormed, trace.norm)
-                layers.drop(*trace.norm[1:], dnormed)
-                branches.drop(*read)
+                dx = self._head_backward(stream, trace, sums, branches)
             for name, block in zip(reversed(self._blocks), reversed(trace.blocks), strict=True):
                 dx = self._mlp_backward(stream, name, sums, dx, block, branches)
                 dx = self._attention_backward(stream, name, sums, dx, block, branches)
@@ -200,17 +197,19 @@ class CharLM(Model):
             branches.drop(*dx.pieces, sums.norms)
             branches.join()
 
-    def _head_backward(
-        self, stream: int, trace: Trace, branches: Branches
-    ) -> tuple[Slice, tuple[Slice, ...]]:
-        """The gradient of the last norm's output, and what side work reads for it."""
-        logits, x = trace.logits, trace.norm.y
-        if logits is not None:
-            dx = self._layers.linear_backward(stream, "hd", logits, x, branches.fork())
-            return dx, (logits, x)
+    def _head_backward(self, stream: int, trace: Trace, sums: Sums, branches: Branches) -> Flow:
+        """The gradient of what the last norm normed, a new one."""
+        layers, norm, dlogits = self._layers, trace.norm, trace.logits
+        names = "hd", _LAST_NORM
+        if dlogits is not None:
+            fork = branches.fork(), 0
+            return self._through(stream, names, sums, dlogits, norm, None, branches, fork)
         if trace.dnormed is None:
             raise ConfigError("backward comes after loss_and_gradient: call that with the trace")
-        return trace.dnormed, (x,)
+        dx = layers.norm_backward(stream, _LAST_NORM, sums.norms, trace.dnormed, norm)
+        layers.drop(*norm[1:], trace.dnormed)
+        branches.drop(norm.y)
+        return dx
 
     def _chunk(self, x: Slice) -> int:
         """Rows of logits at one time, of the last norm's output."""
@@ -235,26 +234,23 @@ class CharLM(Model):
         self, stream: int, name: str, sums: Sums, dx: Flow, saved: BlockTrace, branches: Branches
     ) -> Flow:
         """Turn dx, the gradient of the block's output, into that of its middle."""
-        layers, norm2, biased = self._layers, saved.norm2, sums.biases is None
+        layers, biased = self._layers, sums.biases is None
         with stage("mlp"):
             read = dx.operand, saved.active, saved.hidden
             dhidden = layers.linear_gelu_backward(
                 stream, f"{name}.f2", *read, branches.fork(), biased=biased
             )
             layers.drop(saved.hidden)
-            side, mark = self._sum_biases(f"{name}.f2", sums, dx, dhidden, branches)
+            fork = self._sum_biases(f"{name}.f2", sums, dx, dhidden, branches)
             branches.drop(saved.active)
-            dnormed = layers.linear_backward(
-                stream, f"{name}.f1", dhidden, norm2.y, side, biased=biased
-            )
-            branches.drop(dhidden, norm2.y)
-            return self._join(stream, f"{name}.l2", sums, dnormed, norm2, dx, branches, mark)
+            names = f"{name}.f1", f"{name}.l2"
+            return self._through(stream, names, sums, dhidden, saved.norm2, dx, branches, fork)
 
     def _attention_backward(
         self, stream: int, name: str, sums: Sums, dx: Flow, saved: BlockTrace, branches: Branches
     ) -> Flow:
         """Turn dx, the gradient of the stream after attention, into that of the block's input."""
-        layers, norm1, biased = self._layers, saved.norm1, sums.biases is None
+        layers, biased = self._layers, sums.biases is None
         with stage("attention"):
             mixed = saved.attended.y
             dmixed = layers.linear_backward(
@@ -263,12 +259,9 @@ class CharLM(Model):
             dqkv = layers.attend_backward(stream, name, dmixed, saved.attended)
             layers.drop(dmixed, *saved.attended[1:])
             branches.drop(mixed)
-            side, mark = self._sum_biases(f"{name}.o", sums, dx, dqkv, branches)
-            dnormed = layers.linear_backward(
-                stream, f"{name}.qkv", dqkv, norm1.y, side, biased=biased
-            )
-            branches.drop(dqkv, norm1.y)
-            return self._join(stream, f"{name}.l1", sums, dnormed, norm1, dx, branches, mark)
+            fork = self._sum_biases(f"{name}.o", sums, dx, dqkv, branches)
+            names = f"{name}.qkv", f"{name}.l1"
+            return self._through(stream, names, sums, dqkv, saved.norm1, dx, branches, fork)
 
     def _sum_biases(
         self, name: str, sums: Sums, dx: Flow, dz: Slice, branches: Branches
@@ -283,24 +276,45 @@ class CharLM(Model):
             self._biases.pair(side, sums.biases, name, dx.operand, dz)
         return side, 0 if dx.copies else branches.mark()
 
-    def _join(
+    def _through(
         self,
         stream: int,
-        norm: str,
+        names: tuple[str, str],
         sums: Sums,
-        dnormed: Slice,
+        dz: Slice,
         saved: Normed,
-        dx: Flow,
+        dx: Flow | None,
         branches: Branches,
-        mark: int,
+        fork: tuple[int, int],
     ) -> Flow:
-        """dx with what comes through a norm added: the gradient of what it normed."""
-        layers = self._layers
+        """dx with what comes through a layer and the norm before it: the gradient of saved.x.
+
+        names: of the layer, of whose output dz is the gradient, and of the norm. dx: None for a
+        new one. fork: as `_sum_biases` gives it.
+        """
+        layers, (name, norm), (side, mark) = self._layers, names, fork
+        biased = sums.biases is None
+        if layers.takes_norm(name, dz):
+            into = self._changing(norm, dx, branches, mark)
+            made = layers.linear_norm_backward(stream, name, norm, sums.norms, dz, saved, into)
+            layers.linear_gradients(side, name, dz, saved.y, biased=biased)
+            branches.drop(dz, saved.y)
+        else:
+            dnormed = layers.linear_backward(stream, name, dz, saved.y, side, biased=biased)
+            branches.drop(dz, saved.y)
+            into = self._changing(norm, dx, branches, mark)
+            made = layers.norm_backward(stream, norm, sums.norms, dnormed, saved, into)
+            layers.drop(dnormed)
+        layers.drop(*saved[1:])
+        return made
+
+    def _changing(self, norm: str, dx: Flow | None, branches: Branches, mark: int) -> Flow | None:
+        """dx, which a norm may now change: no branch reads it, or it has an operand of its own."""
+        if dx is None:
+            return None
         if not dx.copies:
             branches.wait_for(mark)
         elif self.branches:
             branches.drop(*dx.copies)
-            dx = layers.renewed(norm, dx)
-        layers.norm_backward(stream, norm, sums.norms, dnormed, saved, dx)
-        layers.drop(dnormed, *saved[1:])
+            dx = self._layers.renewed(norm, dx)
         return dx

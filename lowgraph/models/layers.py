@@ -116,12 +116,21 @@ class Layers(TokenLayers):
 
     def linear_norm(self, stream: int, name: str, norm: str, x: Slice, residual: Slice) -> Normed:
         """Norm of residual + (x weight^T + bias), that sum being the norm's x."""
+        weight, bias = self._weights[f"{name}.weight"], self._parameters[f"{name}.bias"]
+        (rows, inputs), outputs = x.shape, weight.shape[0]
+        layer = Layer(Form.NORM, rows, inputs, outputs, self._precision)
+        affine = self._both(self._parameters, norm)
+        if self._blas.takes_norm(layer):
+            out = self._normed(norm, self._take(f"{name}.y", rows, outputs))
+            written = out.x, out.y, out.mean, out.rstd
+            read = x, weight, bias, residual, *affine
+            self._blas.linear_norm(stream, *written, *read, self._precision)
+            return out
         y = self.project(stream, name, x, wide=True)
         out = self._normed(norm, y)
         self._layernorm.residual_forward(
-            stream, y, out.y, out.mean, out.rstd, residual, y, self._parameters[f"{name}.bias"],
-            *self._both(self._parameters, norm), *y.shape,
-        )  # fmt: skip
+            stream, y, out.y, out.mean, out.rstd, residual, y, bias, *affine, *y.shape
+        )
         return out
 
     def renewed(self, name: str, flow: Flow) -> Flow:
@@ -153,6 +162,44 @@ class Layers(TokenLayers):
             stride=self._places.elements,
             add_dx=dx is not None,
             narrow=into.narrow,
+        )
+        return into
+
+    def takes_norm(self, name: str, dy: Slice) -> bool:
+        """Whether the gradient of a layer's input goes through the norm there in one launch."""
+        return self._blas.takes_norm(self._normed_layer(name, dy))
+
+    def linear_norm_backward(
+        self,
+        stream: int,
+        name: str,
+        norm: str,
+        sums: Slice,
+        dy: Slice,
+        saved: Normed,
+        dx: Flow | None = None,
+    ) -> Flow:
+        """As `norm_backward` of the gradient of layer `name`'s input; where `takes_norm` says so.
+
+        The layer's own parameters are another call's (`linear_gradients`).
+        """
+        rows, width = saved.x.shape
+        into = self._take_flow(f"{norm}.dx", rows, width) if dx is None else dx
+        first = self._columns[norm]
+        self._blas.linear_norm_backward(
+            stream,
+            into.exact,
+            into.operand,
+            sums.part(first, (sums.elements - first,)),
+            dy,
+            self._weights[f"{name}.weight"],
+            saved.x,
+            self._parameters[f"{norm}.weight"],
+            saved.mean,
+            saved.rstd,
+            self._precision,
+            columns=self._places.elements,
+            accumulate=dx is not None,
         )
         return into
 
@@ -227,6 +274,10 @@ class Layers(TokenLayers):
             self._blas.sums_bias(Layer(form, rows, inputs, outputs, self._precision))
             for form, (outputs, inputs) in shapes
         )
+
+    def _normed_layer(self, name: str, dy: Slice) -> Layer:
+        outputs, inputs = self._weights[f"{name}.weight"].shape
+        return Layer(Form.BACKWARD_NORM, dy.shape[0], inputs, outputs, self._precision)
 
     def _normed(self, name: str, x: Slice) -> Normed:
         """A norm's outputs, to be written."""

@@ -202,11 +202,14 @@ class Linear:
         False for a bias whose gradient is made elsewhere.
         """
         dx = self._take_operand(f"{name}.dx", *x.shape)
-        weight, dweight = self._weights[f"{name}.weight"], self._gradients[f"{name}.weight"]
-        dbias = self._gradients.get(f"{name}.bias") if biased else None
-        tensors = dx, dweight, dbias, dy, x, weight
-        self._blas.linear_backward(stream, *tensors, self._precision, side=side)
+        self._linear_backward(stream, name, dx, dy, x, side, biased)
         return dx
+
+    def linear_gradients(
+        self, stream: int, name: str, dy: Slice, x: Slice, *, biased: bool = True
+    ) -> None:
+        """The same for a layer whose input has its gradient from elsewhere."""
+        self._linear_backward(stream, name, None, dy, x, None, biased)
 
     def weight_gradient(self, stream: int, name: str, dy: Slice, x: Slice) -> None:
         """dy^T x, for a layer whose input needs no gradient, or has it from elsewhere."""
@@ -226,6 +229,21 @@ class Linear:
         dbias = self._gradients[f"{name}.bias"]
         self._bias[dy.dtype].backward(stream, dbias, partial, dy, *dy.shape)
         (drop or self.drop)(partial)
+
+    def _linear_backward(
+        self,
+        stream: int,
+        name: str,
+        dx: Slice | None,
+        dy: Slice,
+        x: Slice,
+        side: int | None,
+        biased: bool,
+    ) -> None:
+        weight, dweight = self._weights[f"{name}.weight"], self._gradients[f"{name}.weight"]
+        dbias = self._gradients.get(f"{name}.bias") if biased else None
+        tensors = dx, dweight, dbias, dy, x, weight
+        self._blas.linear_backward(stream, *tensors, self._precision, side=side)
 
     def _linear_relu_backward(
         self, stream: int, name: str, dx: Slice | None, dy: Slice, x: Slice, y: Slice

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
-from lowgraph.memory import Arena, PersistentPool, Slice
+from lowgraph.memory import Arena, PersistentPool, Slice, fill_zero
 from lowgraph.models.branches import Branches
 from lowgraph.models.linear import Flow, Linear
 from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.precision import Precision
 
-__all__ = ["Looped", "PerceptionLayers"]
+__all__ = ["HeadGradient", "Looped", "PerceptionLayers"]
 
 _Matrix = TypeVar("_Matrix", Slice, Flow)
 
@@ -27,6 +29,16 @@ class Looped(NamedTuple):
 
     states: Flow
     gates: Slice
+
+
+class HeadGradient(NamedTuple):
+    """What the launch of head and loss leaves for backward, float32.
+
+    dx [rows, d]: the gradient of the head's input. partial: sums of its parameters' gradients.
+    """
+
+    dx: Slice
+    partial: Slice
 
 
 class PerceptionLayers(Linear):
@@ -45,7 +57,10 @@ class PerceptionLayers(Linear):
         gradients: Arena,
         weights: Arena | None = None,
         precision: Precision = Precision.FP32,
+        *,
+        stream: int,
     ) -> None:
+        """stream: for what is filled once."""
         super().__init__(library, blas, pool, parameters, gradients, weights, precision)
         self._loops = config.loops
         self._residual = ops.Residual(library)
@@ -55,6 +70,8 @@ class PerceptionLayers(Linear):
             self._all_turns = ops.GatedLoop(library, config.width, precision)
         self._readout = ops.Readout(library)
         self._bce = ops.BinaryCrossEntropy(library)
+        self._ticket = pool.take("loss ticket", (1,), np.uint32, lasting=True)
+        fill_zero(self._ticket, stream)
         self._weight = _both_weights(self._weights, config.width)
         self._dweight = _both_weights(gradients, config.width)
 
@@ -150,39 +167,42 @@ class PerceptionLayers(Linear):
         self._readout.forward(stream, y, x, weight, bias, rows, width)
         return y
 
-    def read_out_backward(
-        self, stream: int, name: str, dy: Slice, x: Slice, branches: Branches
-    ) -> Slice:
-        """The gradient of x, a new slice; those of weight and bias too."""
-        rows, width = x.shape
-        dx = self._take(f"{name}.dx", rows, width)
-        partial = self._take("partial", *self._readout.partial_shape(rows, width))
-        sums = self._gradients[f"{name}.weight"], self._gradients[f"{name}.bias"]
-        weight = self._parameters[f"{name}.weight"]
-        tensors = dx, *sums, partial, dy, x, weight
-        self._readout.backward(stream, *tensors, rows, width, side=branches.fork)
-        branches.drop(partial)
-        return dx
+    def read_out_parameters(self, stream: int, name: str, partial: Slice, rows: int) -> None:
+        """The gradients of weight and bias, of what `loss_and_gradient` left in `partial`."""
+        dweight, dbias = (self._gradients[f"{name}.{part}"] for part in ("weight", "bias"))
+        sums = dweight, dbias, partial
+        self._readout.backward_parameters(stream, *sums, rows, dweight.elements)
 
     # ---- loss ----
 
-    def loss(self, stream: int, logits: Slice, targets: Slice, dlogits: Slice | int = 0) -> Slice:
-        """Mean binary cross-entropy [1], in nats, of logits [rows, 1] and targets [B, T].
-
-        dlogits, if any: overwritten with the gradient of the mean.
-        """
+    def loss(self, stream: int, logits: Slice, targets: Slice) -> Slice:
+        """Mean binary cross-entropy [1], in nats, of logits [rows, 1] and targets [B, T]."""
         count = logits.elements
         loss = self._take("loss", 1)
         partial = self._take("partial", *self._bce.partial_shape(count))
-        self._bce.forward(
-            stream, loss, partial, logits, targets, count, dlogits=dlogits, scale=1 / count
-        )
+        self._bce.forward(stream, loss, partial, logits, targets, count)
         self.drop(partial)
         return loss
 
-    def loss_and_gradient(self, stream: int, logits: Slice, targets: Slice) -> Slice:
-        """As `loss`; logits become the gradient of the mean by the logits, in place."""
-        return self.loss(stream, logits, targets, dlogits=logits)
+    def loss_and_gradient(
+        self, stream: int, name: str, x: Slice, targets: Slice
+    ) -> tuple[Slice, HeadGradient]:
+        """As `loss` of `read_out` of x, and the gradient of x; one launch.
+
+        Its sum in double precision has another order than that of `loss`.
+        """
+        rows, width = x.shape
+        loss = self._take("loss", 1)
+        head = HeadGradient(
+            self._take(f"{name}.dx", rows, width),
+            self._take(f"{name}.partial", *self._readout.partial_shape(rows, width)),
+        )
+        losses = self._pool.take("losses", self._readout.losses_shape(rows), np.float64)
+        layer = self._parameters[f"{name}.weight"], self._parameters[f"{name}.bias"]
+        room = *head, losses, self._ticket
+        self._readout.bce_and_gradient(stream, loss, *room, x, *layer, targets, rows, width)
+        self.drop(losses)
+        return loss, head
 
 
 def _turn(matrix: _Matrix, turn: int, rows: int, columns: int) -> _Matrix:

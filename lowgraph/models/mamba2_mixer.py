@@ -21,6 +21,7 @@ from lowgraph.models.branches import Branches
 from lowgraph.models.linear import Linear
 from lowgraph.models.mamba2_config import MixerSizes
 from lowgraph.models.mamba2_parameters import MixerNames
+from lowgraph.ops.shapes import Fork
 from lowgraph.ops.ssd_tensors import SsdInputs, SsdRows, SsdSaved, SsdSizes, SsdWorkspace
 from lowgraph.precision import Precision
 
@@ -112,33 +113,39 @@ class Mixer:
         branches: Branches,
         dx: Slice | None = None,
         beside: Callable[[], None] | None = None,
+        apart: Fork | None = None,
     ) -> Slice:
         """The gradient of x: added to `dx`, float32, or a new slice. Gives back what it saved.
 
         dy [rows, d]: the gradient of the output, which no branch reads any more behind this; a
         branch reads x. Overwrites the parameters' gradients. A new slice is of the operand type.
         beside: issues more work of a branch, when that is in the way least: the scan's kernel
-        leaves room, those before it do not.
+        leaves room, those before it do not. apart: for sums that would stand in a row with the last
+        product, where the pass ends with that.
         """
         rows, linear = x.shape[0], self._linear
         dout = linear.input_gradient(stream, names.out_proj, dy, wide=True)
         dprojected = self._pool.take("dprojected", (rows, self._sizes.projected))
         self._norm_backward(stream, names, dout, dprojected, saved, branches)
         linear.drop(saved.rstd, saved.y)
-        if beside is not None:
-            beside()
         linear.weight_gradient(branches.fork(), names.out_proj, dy, saved.normed)
         branches.drop(saved.normed)
         dy_read = branches.mark()
+        if beside is not None:  # behind the mark, which the chain waits for
+            beside()
         dconvolved = self._ssd_backward(stream, names, dout, dprojected, saved, batch, branches)
         linear.drop(dout, saved.dt, saved.decay, saved.scores, saved.states)
-        self._conv_backward(stream, names, dconvolved, dprojected, saved, batch, branches)
+        partial = self._conv_backward(stream, names, dconvolved, dprojected, saved, batch)
         linear.drop(dconvolved, saved.convolved, saved.projected)
         flow = linear.flow(stream, "dprojected", dprojected)
         branches.wait_for(dy_read)
         side = branches.fork()
+        parameters = side if apart is None else apart()
         into = linear.project_backward(stream, names.in_proj, flow.operand, x, dx, side=side)
-        branches.drop(*flow.pieces)
+        sums = *self._taps(self._gradients, names), partial
+        sizes = batch, rows // batch, self._sizes.convolved
+        self._conv.backward_parameters(parameters, *sums, *sizes)
+        branches.drop(partial, *flow.pieces)
         return into
 
     # ---- parts of backward ----
@@ -201,18 +208,15 @@ class Mixer:
         dprojected: Slice,
         saved: Mixed,
         batch: int,
-        branches: Branches,
-    ) -> None:
-        """Write the gradient of what is convolved."""
-        rows, channels = dconvolved.shape
-        shape = (batch, rows // batch, channels)
+    ) -> Slice:
+        """Write the gradient of what is convolved; sums of the parameters' gradients."""
+        shape = batch, dconvolved.shape[0] // batch, dconvolved.shape[1]
         partial = self._pool.take("partial", self._conv.partial_shape(*shape))
         self._conv.backward(
-            stream, self._xbc(dprojected), *self._taps(self._gradients, names), partial,
-            dconvolved, self._xbc(saved.projected), *self._taps(self._parameters, names),
-            *shape, x_row=self._sizes.projected, side=branches.fork,
+            stream, self._xbc(dprojected), partial, dconvolved, self._xbc(saved.projected),
+            *self._taps(self._parameters, names), *shape, x_row=self._sizes.projected,
         )  # fmt: skip
-        branches.drop(partial)
+        return partial
 
     # ---- where the parts of the wide matrices begin ----
 

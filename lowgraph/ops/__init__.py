@@ -33,6 +33,7 @@ from lowgraph.ops.gated_norm import GatedRmsNorm
 from lowgraph.ops.gated_update import GatedUpdate
 from lowgraph.ops.gelu import BiasGelu
 from lowgraph.ops.gemm_mma import FusedLinear
+from lowgraph.ops.gemm_mma_norm import NormedLinear
 from lowgraph.ops.grad_norm import GradientNorm
 from lowgraph.ops.layernorm import LayerNorm
 from lowgraph.ops.linear_tf32 import LinearTf32
@@ -74,6 +75,7 @@ __all__ = [
     "LayerNorm",
     "LinearTf32",
     "LossRing",
+    "NormedLinear",
     "RandomState",
     "Readout",
     "Residual",

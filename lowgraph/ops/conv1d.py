@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
-from lowgraph.ops.shapes import Fork, Pointer, Stream, behind, ceil_div, check_sizes
+from lowgraph.ops.shapes import Pointer, Stream, ceil_div, check_sizes
 
 __all__ = ["CausalConv1d"]
 
@@ -62,8 +62,6 @@ class CausalConv1d:
         self,
         stream: Stream,
         dx: Pointer,
-        dweight: Pointer,
-        dbias: Pointer,
         partial: Pointer,
         dy: Pointer,
         x: Pointer,
@@ -74,28 +72,42 @@ class CausalConv1d:
         channels: int,
         *,
         x_row: int | None = None,
-        accumulate: bool = False,
-        side: Fork | None = None,
     ) -> None:
-        """Overwrite dx, dweight and dbias; two launches.
+        """Overwrite dx; one launch.
 
-        partial: workspace of `partial_shape`. accumulate adds to dweight and dbias instead. side:
-        for the second launch, which leaves those two. dx must not be dy: a neighbour's gradient is
-        still to be read there.
+        partial: workspace of `partial_shape`, which `backward_parameters` reads. dx must not be dy:
+        a neighbour's gradient is still to be read there.
         """
         grid = _grid(batch, length, channels)
         row = _row(x_row, channels)
-        if channels == 0:
-            return
-        chunks, turns = _chunks(batch, length)
         if grid:
+            chunks, turns = _chunks(batch, length)
             tensors = (dx, partial, dy, x, weight, bias)
             sizes = (batch, length, channels, row, turns)
             self._backward(stream, (chunks, grid[1]), _BLOCK, *tensors, *sizes)
-        count = chunks if grid else 0
-        grid = (ceil_div(channels, 64), self.width + 1)
-        sums = dweight, dbias, partial
-        self._final(behind(stream, side), grid, 64, *sums, count, channels, accumulate)
+
+    def backward_parameters(
+        self,
+        stream: Stream,
+        dweight: Pointer,
+        dbias: Pointer,
+        partial: Pointer,
+        batch: int,
+        length: int,
+        channels: int,
+        *,
+        accumulate: bool = False,
+    ) -> None:
+        """Overwrite dweight and dbias; one launch.
+
+        partial: as `backward` left it, of these sizes. accumulate adds instead.
+        """
+        filled = _grid(batch, length, channels)
+        if channels == 0:
+            return
+        count = _chunks(batch, length)[0] if filled else 0
+        grid, sums = (ceil_div(channels, 64), self.width + 1), (dweight, dbias, partial)
+        self._final(stream, grid, 64, *sums, count, channels, accumulate)
 
 
 def _row(x_row: int | None, channels: int) -> int:

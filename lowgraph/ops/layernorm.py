@@ -8,8 +8,10 @@ from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Chunks, Pointer, Stream, ceil_div, check_sizes
 from lowgraph.precision import Precision
 
-__all__ = ["LayerNorm"]
+__all__ = ["EPSILON", "LayerNorm"]
 
+EPSILON = 1e-5
+"""Added to a variance unless something else is said."""
 _BLOCK = 256
 _ROWS_A_BLOCK = 16  # sixteen threads a row
 _MOST_CHUNKS = 256
@@ -43,7 +45,7 @@ class LayerNorm:
     """
 
     def __init__(
-        self, library: Library, epsilon: float = 1e-5, precision: Precision = Precision.FP32
+        self, library: Library, epsilon: float = EPSILON, precision: Precision = Precision.FP32
     ) -> None:
         """Take the kernels from `library`."""
         self.epsilon = epsilon

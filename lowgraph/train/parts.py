@@ -130,7 +130,7 @@ class Parts:
         self._undo.close()
 
     def _open(self, device: Device, undo: ExitStack) -> None:
-        self.stream = driver.stream.create()
+        self.stream = driver.stream.create(priority=driver.stream.greatest_priority())
         undo.callback(driver.stream.destroy, self.stream)
         self.library = self.library_class(device, say=to_stderr)
         self.pool = self.pool_class(device)

@@ -67,11 +67,6 @@ class TrainingStep:
         """Enqueue the next step."""
         with stage("batch"):
             batch = self._feed.draw(stream)
-            side = self._sides.fork(stream, 0)
-            self._feed.fetch(side)
-        with stage("bookkeeping"):
-            # Behind draw and fetch, which read the number that this changes.
-            self._clock.advance(side, self._control)
         loss, held = self._passes(stream, batch)
         self._sides.join(stream, 0)
         ring, stats = self._ring, self.norm.stats
@@ -94,18 +89,37 @@ class TrainingStep:
         """The step's loss, [1], and what to give back when it is read."""
         total = self.total
         if total is None:
-            loss = self._pass(stream, batch)
+            loss = self._pass(stream, batch, leads=True)
             return loss, (*batch.held, loss)
         for index in range(total.micro_batches):
-            loss = self._pass(stream, batch.part(index, total.micro_batches))
+            part = batch.part(index, total.micro_batches)
+            loss = self._pass(stream, part, leads=index == 0)
             with stage("optimizer"):
                 total.add(stream, self.model.gradients, loss, index)
             self._pool.give_back(loss)
         return total.loss, batch.held
 
-    def _pass(self, stream: int, batch: Batch) -> Slice:
-        """Forward and backward of a batch; its loss, [1], the caller's to give back."""
+    def _pass(self, stream: int, batch: Batch, leads: bool) -> Slice:
+        """Forward and backward of a batch; its loss, [1], the caller's to give back.
+
+        leads: what is to come beside the chain begins here.
+        """
         trace = self.model.forward(stream, batch.inputs)
         loss = self.model.loss_and_gradient(stream, trace, batch.targets)
+        if leads:
+            self._prepare_next(stream)
         self.model.backward(stream, trace)
         return loss
+
+    def _prepare_next(self, stream: int) -> None:
+        """Fetch the next batch and advance the control block, beside the chain.
+
+        Not right behind the first launch: a graph's second stream gets its work some 5 to 10 us
+        after the first, and the chain went on there.
+        """
+        side = self._sides.fork(stream, 0)
+        with stage("batch"):
+            self._feed.fetch(side)
+        with stage("bookkeeping"):
+            # Behind draw and fetch, which read the number that this changes.
+            self._clock.advance(side, self._control)

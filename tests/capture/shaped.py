@@ -22,7 +22,7 @@ HANDLES = {
     "cuGraphInstantiate": "cuGraphExecDestroy",
     "cuStreamEndCapture": "cuGraphDestroy",
     "cuEventCreate": "cuEventDestroy",
-    "cuStreamCreate": "cuStreamDestroy",
+    "cuStreamCreateWithPriority": "cuStreamDestroy",
     "cuMemAlloc": "cuMemFree",
 }
 

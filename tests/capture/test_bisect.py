@@ -246,7 +246,10 @@ def test_probing_makes_as_many_streams_and_events_as_it_gives_back(parts: Parts)
         for _ in range(2):
             parts.step()
     if count.calls is not None:
-        made = {name: count.calls.get(name, 0) for name in ("cuStreamCreate", "cuEventCreate")}
+        made = {
+            name: count.calls.get(name, 0)
+            for name in ("cuStreamCreateWithPriority", "cuEventCreate")
+        }
         gone = {name: count.calls.get(name, 0) for name in ("cuStreamDestroy", "cuEventDestroy")}
         assert list(made.values()) == list(gone.values()) == [1, 2]
 
@@ -259,9 +262,9 @@ def test_without_a_trap_the_probe_says_so_and_the_step_is_recorded(parts: Parts)
     parts.run = Parts.add
     with probing() as probes:
         parts.step()
-        control.fail("cuStreamCreate", 1, 2)
+        control.fail("cuStreamCreateWithPriority", 1, 2)
         parts.step()
-    assert "cannot tell, it ended early: OutOfMemory: cuStreamCreate" in str(probes[0])
+    assert "cannot tell, it ended early: OutOfMemory: cuStreamCreateWithPriority" in str(probes[0])
     assert parts.step.report().captures == 1
 
 

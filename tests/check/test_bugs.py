@@ -18,6 +18,7 @@ from tests.check.bugs.bug import KERNELS, KINDS, Bug, make_sources
 from tests.check.bugs.scenarios import SCENARIOS
 from tests.check.bugs.table import BUGS, BY_NAME
 from tests.check.judging import Verdict, check, has_checker, judge_all
+from tools.bug_table import CHECK
 
 MISSES: dict[str, str] = json.loads(
     Path(__file__).with_name("misses.json").read_text(encoding="utf-8")
@@ -25,6 +26,9 @@ MISSES: dict[str, str] = json.loads(
 """Bugs that the checker is known to miss, with the reason."""
 
 NAMES = [bug.name for bug in BUGS]
+
+ENDS = {"right", "wrong", "fault"}
+"""What run_bug.py says of a bug that neither killed Python nor went on for ever."""
 
 QUICK = {
     "fill_no_guard",
@@ -119,6 +123,13 @@ def test_every_bug_compiles(tmp_path: Path) -> None:
 # ---- under the checker ----
 
 
+def test_no_bug_of_the_recorded_run_took_python_with_it() -> None:
+    """All of them: an ordinary run of the tests has one of each kind."""
+    held = json.loads(CHECK.read_text(encoding="utf-8"))
+    assert set(held) == set(NAMES)
+    assert {verdict["result"] for verdict in held.values()} <= ENDS
+
+
 @pytest.fixture(scope="module")
 def checker() -> None:
     if not has_checker():
@@ -149,6 +160,7 @@ def test_no_finding_without_a_bug(checker: None) -> None:
 )
 def test_the_checker_finds_it(verdicts: dict[str, Verdict], judged: str) -> None:
     verdict = verdicts[judged]
+    assert verdict.result in ENDS, f"the process did not come to an end of its own: {verdict}"
     if judged in MISSES:
         assert not verdict.found, f"{judged} is found: take it off misses.json"
     else:

@@ -151,6 +151,13 @@ def test_a_process_that_is_lost_takes_no_other_bugs_findings_along(
     assert verdicts[fatal].result == "gave up"
 
 
+def test_what_a_file_keeps_names_files_from_the_checkouts_root() -> None:
+    printed = f"{ROOT}/tests/check/bugs/bench.py:189; {ROOT}/kernels_cu/fill.cu"
+    command = [sys.executable, "-c", f"print({printed!r})"]
+    told = "tests/check/bugs/bench.py:189; kernels_cu/fill.cu\n"
+    assert sanitizer_table.run_group(command, 60) == (0, told)
+
+
 def test_a_report_of_memcheck_is_read() -> None:
     run = sanitizer_table.parse("fill_no_guard", 99, MEMCHECK, [{"result": "fault"}])
     assert run["found"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
 from lowgraph.driver import gate
+from lowgraph.interop import cupy_block
+from tests.embedding import fake_cupy as fake
 from tests.embedding.small import Small
 from tests.embedding.theirs import Theirs
 from tests.support.rig import Rig
@@ -41,6 +44,20 @@ def heard() -> Callable[[], AbstractContextManager[list[str]]]:
             gate.observer = before
 
     return listening
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`cupy_ops` has CuPy's entry points as recorded; what it set in them is put back then."""
+    monkeypatch.setattr(cupy_block, "_ready", lambda pool: fake.cupy)
+    monkeypatch.setitem(sys.modules, "cupyx", fake.cupyx)
+    for kept in (fake.waited, fake.handles, fake.pinned_pool.asked):
+        kept.clear()
+    finders = list(sys.meta_path)
+    yield
+    assert fake.state.current is fake.NULL and fake.state.stack == [fake.NULL]
+    assert fake.state.allocator is None and fake.state.may_wait
+    assert fake.pinned.get() == fake.pinned_pool.malloc and sys.meta_path == finders
 
 
 @pytest.fixture

@@ -2,13 +2,16 @@
 
 Signatures and state are those of CuPy 14.2.0 (test_cupy_signatures.py holds them against the real
 one): the current stream by thread and device, the stack beside it whose top becomes current at the
-end of a `with`, the thread's own allocator, and the switch that forbids waits.
+end of a `with`, the thread's own allocator, the process's allocator of pinned memory, and the
+switch that forbids waits.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -102,6 +105,48 @@ def alloc(size: int) -> Any:
     return state.allocator(size)
 
 
+class PinnedMemoryPool:
+    """Tells what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def malloc(self, nbytes: int) -> Any:
+        self.asked.append(nbytes)
+        return SimpleNamespace(mem=SimpleNamespace(pool=weakref.ref(self)))
+
+
+class _Hidden:
+    """An object that is held as CuPy's C code holds its allocator: no collector knows."""
+
+    def __init__(self, held: Any) -> None:
+        self._address = 0
+        self.put(held)
+
+    def get(self) -> Any:
+        return ctypes.cast(self._address, ctypes.py_object).value
+
+    def put(self, held: Any) -> None:
+        before, self._address = self._address, id(held)
+        ctypes.pythonapi.Py_IncRef(ctypes.c_void_p(id(held)))
+        if before:
+            ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(before))
+
+
+pinned_pool = PinnedMemoryPool()
+pinned = _Hidden(pinned_pool.malloc)
+handles: list[str] = []
+
+
+def alloc_pinned_memory(size: int) -> Any:
+    """As it is asked by cupy.asarray of a host array."""
+    return pinned.get()(size)
+
+
+def set_pinned_memory_allocator(allocator: Callable[[int], Any] | None = None) -> None:
+    pinned.put(allocator)
+
+
 class DeviceSynchronized(RuntimeError):
     pass
 
@@ -128,8 +173,17 @@ cupy = SimpleNamespace(
         ExternalStream=ExternalStream,
         MemoryPointer=MemoryPointer,
         UnownedMemory=UnownedMemory,
+        alloc_pinned_memory=alloc_pinned_memory,
+        device=SimpleNamespace(
+            get_cusolver_handle=lambda: handles.append("cuSOLVER"),
+            get_cusparse_handle=lambda: handles.append("cuSPARSE"),
+        ),
+        get_cublas_handle=lambda: handles.append("cuBLAS"),
         get_current_stream=get_current_stream,
+        set_pinned_memory_allocator=set_pinned_memory_allocator,
         using_allocator=using_allocator,
     ),
+    get_default_pinned_memory_pool=lambda: pinned_pool,
+    random=SimpleNamespace(get_random_state=lambda: handles.append("cuRAND")),
 )
 cupyx = SimpleNamespace(allow_synchronize=allow_synchronize)

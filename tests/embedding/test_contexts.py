@@ -39,7 +39,7 @@ MAKES: dict[str, tuple[Callable[[Small], Any], str]] = {
     "pool grows": (lambda small: small.pool.take("big", 99 * N), "cuMemAlloc"),
     "module": (lambda small: small.rig.library.kernel(SOURCE, "busy", {"IN_OTHER": 1}),
                "cuModuleLoadData"),
-    "stream": (lambda small: driver.stream.create(), "cuStreamCreate"),
+    "stream": (lambda small: driver.stream.create(), "cuStreamCreateWithPriority"),
     "event": (lambda small: driver.event.create(), "cuEventCreate"),
     "capture": (lambda small: driver.stream.begin_capture(small.stream), "cuStreamBeginCapture"),
 }  # fmt: skip

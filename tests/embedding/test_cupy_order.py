@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,18 +26,7 @@ from lowgraph.memory import open_window
 from tests.embedding import fake_cupy as fake
 from tests.embedding.small import BLOCKS, N, Small
 
-pytestmark = pytest.mark.host
-
-
-@pytest.fixture(autouse=True)
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(cupy_block, "_ready", lambda pool: fake.cupy)
-    monkeypatch.setitem(sys.modules, "cupyx", fake.cupyx)
-    fake.waited.clear()
-    yield
-    assert fake.state.current is fake.NULL and fake.state.stack == [fake.NULL]
-    assert fake.state.allocator is None and fake.state.may_wait
-
+pytestmark = [pytest.mark.host, pytest.mark.usefixtures("recorded")]
 
 Act = Callable[[Any], object]
 

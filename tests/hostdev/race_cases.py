@@ -52,8 +52,9 @@ GLOBAL: Mapping[str, Case] = {
 }  # fmt: skip
 BARRIERS: Mapping[str, Case] = {
     **{name: Case(2) for name in ("branches", "early_return", "returned", "unnamed")},
-    **{name: Case(2, arguments=1) for name in ("counts", "stuck", "outside", "crossed")},
-}
+    **{name: Case(2, arguments=1) for name in (
+        "counts", "stuck", "left_out", "barrier_first", "outside", "crossed")},
+}  # fmt: skip
 FILES: Mapping[str, Mapping[str, Case]] = {
     "races_shared": SHARED,
     "races_global": GLOBAL,

@@ -18,6 +18,8 @@ KINDS = {
     **dict.fromkeys(SHARED, "shared-race"),
     **dict.fromkeys(("global", *GLOBAL), "global-race"),
     **dict.fromkeys(("branches", "early_return", "counts", "stuck"), "divergent-barrier"),
+    "barrier_first": "divergent-barrier",
+    "left_out": "shuffle-mask",
     **dict.fromkeys(("outside", "returned", "unnamed", "crossed"), "shuffle-mask"),
 }
 PAIRS = [(file, name) for file, cases in FILES.items() for name in cases]
@@ -67,6 +69,9 @@ def test_the_text_tells_what_can_be_known(found: Found) -> None:
     (early,) = found["early_return_wrong"]
     assert "28 of the block's 64 threads returned before this __syncthreads()" in early["text"]
     assert (early["block"], early["thread"]) == ([1, 0, 0], [0, 0, 0])
+    (left_out,) = found["left_out_wrong"]
+    assert "the mask ffffffff names lane 16, which has left this operation out" in left_out["text"]
+    assert (left_out["thread"], left_out["other"]["thread"]) == ([32, 0, 0], [48, 0, 0])
 
 
 def test_a_race_names_both_blocks_and_threads(found: Found) -> None:

@@ -49,7 +49,11 @@ def test_a_node_of_a_child_graph_is_told_by_both_numbers(found: Found) -> None:
 
 
 def test_only_the_bytes_in_common_count(found: Found) -> None:
-    assert found["both_write"][0]["text"].startswith("writes 4 bytes that another node")
+    (race,) = found["both_write"]
+    assert race["text"].startswith("writes 4 bytes that another node")
+    # Element 150: the last of the one kernel, in blocks of 128 threads, and the other's first.
+    sides = sorted((side["block"], side["thread"]) for side in (race, race["other"]))
+    assert sides == [([0, 0, 0], [0, 0, 0]), ([1, 0, 0], [22, 0, 0])]
 
 
 def test_works_are_told_with_their_streams(found: Found) -> None:

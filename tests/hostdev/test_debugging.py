@@ -141,6 +141,30 @@ def test_the_page_stops_where_it_says() -> None:
     )
 
 
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not there")
+@pytest.mark.parametrize("kernel", ["write_at", "write_after_barrier"])
+def test_the_native_stack_of_a_fault_names_the_kernels_line(tmp_path: Path, kernel: str) -> None:
+    """By the command of docs/host-device.md; behind a barrier the stack is a fiber's."""
+    page = (ROOT / "docs/host-device.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"^LOWGRAPH_HOST_DEBUG=1 (gdb -batch .*) python your_step.py$", page, re.M)
+    args, access = ACCESSES[kernel]
+    program = tmp_path / "program.py"
+    program.write_text(ACCESS.format(source=str(SOURCE), kernel=kernel, args=args))
+    variables = {DEBUG: "1", "DEBUGINFOD_URLS": "", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*shlex.split(told), sys.executable, str(program)], env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    if "ptrace: Operation not permitted" in done.stderr:
+        pytest.skip("this system does not let gdb run a program")
+    said = done.stdout + done.stderr
+    assert "received signal SIGSEGV" in said, said
+    line = line_of(access, f"void {kernel}(")
+    innermost = rf"^#0 .* in {kernel} \(x=0x\w+, at=1024, bad=5.*\) at \S+/faults\.cu:{line}$"
+    assert re.search(innermost, done.stdout, re.MULTILINE), said
+    assert re.search(r"^#\d+ .* in lowgraph::Block::fiber_main", done.stdout, re.MULTILINE), said
+
+
 def test_debug_kernels_are_cached_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = set()
     for told in ("", "0", "1"):

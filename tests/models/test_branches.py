@@ -136,17 +136,61 @@ def test_what_nothing_waits_for_is_beside_the_chain(
     bench.close()
 
 
+@pytest.mark.host  # where products are kernels of ours
+@pytest.mark.parametrize("case", ["mamba2", "mamba2-lm"])
+def test_the_convolutions_parameters_are_not_in_front_of_a_product(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """The one block's pass would end with both in a row: there they have a stream of their own."""
+    bench, seen = _bench(rig, case, 1), defaultdict[int, list[str]](list)
+
+    def watch(kernel: Kernel, values: object, config: LaunchConfig, args: object) -> None:
+        seen[int(config.raw.hStream)].append(kernel.name)
+
+    monkeypatch.setattr(launch, "observer", watch)
+    bench.gradients(*_batch(case))
+    del seen[rig.stream]
+    names = next(names for names in seen.values() if "conv1d_backward_final" in names)
+    at = names.index("conv1d_backward_final")
+    if case == "mamba2":
+        assert names == ["conv1d_backward_final", "column_sum_partial", "column_sum_final"]
+    else:  # behind the weights of the head and of both projections of the last block
+        assert names[:at].count("gemm_tn") == 3, names
+    monkeypatch.undo()
+    bench.close()
+
+
 def test_side_streams_go_with_the_blas(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = PersistentPool(rig.device)
     blas, seen = Blas(rig.device, rig.library, rig.stream, pool), list[str]()
     monkeypatch.setattr(gate, "observer", lambda name, args, code: seen.append(name))
     blas.sides.make(2)
     blas.sides.make(1)
-    assert seen.count("cuStreamCreate") == 2
+    assert seen.count("cuStreamCreateWithPriority") == 2
     blas.close()
     blas.close()
     assert seen.count("cuStreamDestroy") == 2
     assert seen.count("cuEventCreate") == seen.count("cuEventDestroy") == 6
+    pool.close()
+
+
+@pytest.mark.parametrize("yields", [False, True])
+def test_side_streams_have_the_priority_of_the_stream_beside_them_or_the_least(
+    rig: Rig, yields: bool
+) -> None:
+    pool = PersistentPool(rig.device)
+    greatest = driver.stream.greatest_priority()
+    assert greatest < 0
+    main = driver.stream.create(priority=greatest)
+    blas = Blas(rig.device, rig.library, main, pool)
+    blas.sides.make(1, yields=yields)
+    side = blas.sides.fork(main, 0)
+    blas.sides.join(main, 0)
+    assert driver.stream.priority_of(main) == greatest
+    assert driver.stream.priority_of(side) == (0 if yields else greatest)
+    blas.close()
+    driver.stream.synchronize(main)
+    driver.stream.destroy(main)
     pool.close()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from lowgraph.errors import ConfigError
 from lowgraph.memory import Slice, fill_zero
 from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2 import Mamba2
@@ -84,6 +85,38 @@ def test_loss_and_gradients(make: Make, case: str, seed: int) -> None:
     assert loss == pytest.approx(wanted, rel=1e-6)  # a sum in double of float32 terms near 1
     print(f"worst tensor {nearest}")
     assert nearest.excess <= 1, f"worst tensor {nearest}"
+
+
+@pytest.mark.parametrize("case", ["odd", "one-of-all", "whole-chunk"])
+def test_the_logits_are_torchs_and_the_loss_needs_no_backward(make: Make, case: str) -> None:
+    config, batch = CASES[case]
+    inputs, targets = batch_of(config, batch, seed=3)
+    module = torch_oracle.load(Perception(config), perturbed(config, 2), torch.float64)
+    wanted: list[Any] = []
+    module.o.register_forward_hook(lambda module, given, found: wanted.append(found))
+    loss = module(*(torch_oracle.tensor(values, torch.float64) for values in (inputs, targets)))
+    bench = make(config, 2)
+    stream, model = bench.rig.stream, bench.model
+    with bench.pool.eager_pass("logits"):
+        trace = model.forward(stream, bench.put("inputs", inputs))
+        logits = bench.rig.get(model.logits(stream, trace))
+        ours = model.loss_and_gradient(stream, trace, bench.put("targets", targets))
+        assert bench.rig.get(ours)[0] == pytest.approx(float(loss.detach()), rel=1e-6)  # as above
+    assert logits.shape == (batch * config.context, 1)
+    expected = wanted[0].detach().numpy().reshape(logits.shape)
+    # float32's rounding through the block and the turns of the loop, of logits near 1
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.host
+def test_backward_before_the_loss_is_refused(make: Make) -> None:
+    config, batch = CASES["one-step"]
+    bench = make(config, 1)
+    with bench.pool.eager_pass("step"):
+        inputs = bench.put("inputs", batch_of(config, batch, 2)[0])
+        trace = bench.model.forward(bench.rig.stream, inputs)
+        with pytest.raises(ConfigError, match="call that with the trace"):
+            bench.model.backward(bench.rig.stream, trace)
 
 
 def _no_block(layers: PerceptionLayers, stream: int, x: Slice, branch: Slice) -> Looped:

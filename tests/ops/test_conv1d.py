@@ -33,12 +33,13 @@ CLOSE = 32 * ROUNDOFF
 
 def run_backward(rig: Rig, conv: CausalConv1d, arrays: tuple[Array, ...]) -> list[Array]:
     """Run backward on dy, x, weight, bias; return dx, dweight, dbias."""
-    batch, length, channels = sizes = arrays[0].shape
+    *_, channels = sizes = arrays[0].shape
     shapes = [sizes, (channels, conv.width), (channels,)]
     grads = [output(rig, *shape) for shape in shapes]
-    partial = output(rig, *conv.partial_shape(batch, length, channels), name="partial")
+    partial = output(rig, *conv.partial_shape(*sizes), name="partial")
     inputs = [rig.put(array) for array in arrays]
-    conv.backward(rig.stream, *grads, partial, *inputs, batch, length, channels)
+    conv.backward(rig.stream, grads[0], partial, *inputs, *sizes)
+    conv.backward_parameters(rig.stream, *grads[1:], partial, *sizes)
     partial.get()
     return [grad.get() for grad in grads]
 
@@ -73,17 +74,15 @@ def test_backward(rig: Rig, batch: int, length: int, channels: int, width: int, 
 
 
 def test_backward_adds_where_asked(rig: Rig) -> None:
-    sizes = batch, length, channels = 2, 33, 5
+    sizes = *_, channels = 2, 33, 5
     arrays = normal(0, *sizes), normal(1, *sizes), normal(2, channels, 4), normal(3, channels)
     before = normal(4, channels, 4), normal(5, channels)
     conv = CausalConv1d(rig.library)
     dy, x, weight, bias = (rig.put(array) for array in arrays)
     dx, dweight, dbias = output(rig, *sizes), rig.put(before[0]), rig.put(before[1])
     partial = output(rig, *conv.partial_shape(*sizes))
-    conv.backward(
-        rig.stream, dx, dweight, dbias, partial, dy, x, weight, bias, batch, length, channels,
-        accumulate=True,
-    )  # fmt: skip
+    conv.backward(rig.stream, dx, partial, dy, x, weight, bias, *sizes)
+    conv.backward_parameters(rig.stream, dweight, dbias, partial, *sizes, accumulate=True)
     want = twins.conv1d_backward(*wide(*arrays))
     assert_close(dx.get(), want[0], CLOSE, "dx")
     assert_close(rig.get(dweight), before[0] + want[1], CLOSE, "dweight")
@@ -141,10 +140,9 @@ def test_columns_of_a_wider_matrix(
     dx = in_place(rig, around)
     dweight, dbias = output(rig, channels, width), output(rig, channels)
     partial = output(rig, *conv.partial_shape(*sizes))
-    conv.backward(
-        rig.stream, columns(dx, 2), dweight, dbias, partial, dy, columns(x, 2), weight, bias,
-        *sizes, x_row=row,
-    )  # fmt: skip
+    inputs = dy, columns(x, 2), weight, bias
+    conv.backward(rig.stream, columns(dx, 2), partial, *inputs, *sizes, x_row=row)
+    conv.backward_parameters(rig.stream, dweight, dbias, partial, *sizes)
     want = run_backward(rig, conv, arrays)
     around[..., 2 : 2 + channels] = want[0]
     for got, wanted in zip((dx, dweight, dbias), (around, *want[1:]), strict=True):

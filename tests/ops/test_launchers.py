@@ -193,8 +193,12 @@ def mamba_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     return {
         "conv1d forward": (lambda: conv.forward(s, y, x, taps, weight, B, T, C), 1),
         "conv1d backward": (
-            lambda: conv.backward(s, z, taps, weight, partial, y, x, taps, weight, B, T, C),
-            2,
+            lambda: conv.backward(s, z, partial, y, x, taps, weight, B, T, C),
+            1,
+        ),
+        "conv1d backward_parameters": (
+            lambda: conv.backward_parameters(s, taps, weight, partial, B, T, C),
+            1,
         ),
         "gated forward": (lambda: norm.forward(s, y, row, x, z, weight, ROWS, C), 1),
         "gated backward": (
@@ -229,13 +233,18 @@ def perception_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     lib, s = rig.library, rig.stream
     x, y, row, weight, flat = f(B, T, C), f(B, T, C), f(ROWS), f(C), f(40)
     readout, partial = ops.Readout(lib), f(64, 2, C)
+    room = f(1), y, partial, rig.put(np.zeros(64)), rig.put(np.zeros(1, np.uint32))
     loop, turned = ops.GatedLoop(lib, 8, Precision.FP32), f(2, 16, 8)
     loop_gates, loop_bias, loop_weight = f(1, 16, 16), f(8), f(16, 8)
     return {
         "readout forward": (lambda: readout.forward(s, row, x, weight, flat, ROWS, C), 1),
-        "readout backward": (
-            lambda: readout.backward(s, y, weight, flat, partial, row, x, weight, ROWS, C),
-            2,
+        "readout bce_and_gradient": (
+            lambda: readout.bce_and_gradient(s, *room, x, weight, flat, row, ROWS, C),
+            1,
+        ),
+        "readout backward_parameters": (
+            lambda: readout.backward_parameters(s, weight, flat, partial, ROWS, C),
+            1,
         ),
         "loop forward": (
             lambda: loop.forward(
@@ -259,6 +268,24 @@ def bias_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
     return {
         "biassums pair": (lambda: layer.pair(s, partial, dy, C, dy, C, ROWS, 2 * C), 1),
         "biassums finish": (lambda: layer.finish(s, partial, partial, places, ROWS, 2 * C), 1),
+    }
+
+
+def normed_calls(rig: Rig, f: Buffers) -> dict[str, tuple[Call, int]]:
+    """Return the launchers of layers with a norm behind them, alike."""
+    columns, s = ops.NormedLinear.COLUMNS, rig.stream
+    layer, x = ops.NormedLinear(rig.library, ROWS, C), rig.put(np.zeros((ROWS, C), np.uint16))
+    y, weight = (rig.put(np.zeros((rows, columns), np.uint16)) for rows in (ROWS, C))
+    out, row, sums = f(ROWS, columns), f(columns), f(1, 2 * columns)
+    return {
+        "normedlinear forward": (
+            lambda: layer.forward(s, out, y, row, row, x, weight, row, out, row, row),
+            1,
+        ),
+        "normedlinear backward": (
+            lambda: layer.backward(s, out, y, sums, x, weight, out, row, row, row),
+            1,
+        ),
     }
 
 
@@ -328,7 +355,8 @@ def seen() -> Iterator[list[str]]:
 
 
 MAKERS = (
-    model_calls, bias_calls, run_calls, mamba_calls, perception_calls, tensor_core_calls
+    model_calls, bias_calls, run_calls, mamba_calls, perception_calls, tensor_core_calls,
+    normed_calls,
 )  # fmt: skip
 
 

@@ -57,3 +57,10 @@ def test_report_page_explains_every_line_of_a_report() -> None:
     for line in report.text().splitlines()[1:]:
         label = re.match(r"  ([a-z]+)", line)
         assert label and f"`{label[1]}" in rows, line
+
+
+def test_results_name_no_folder_of_a_machine() -> None:
+    folder = re.compile(r'(?<![\w.])/(?:home|mnt|opt|root|tmp|usr|work)/[^\s"]*')
+    for path in files("benchmarks/results", suffixes={".json"}):
+        found = folder.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{path.name}: {found and found[0]}"

@@ -14,7 +14,7 @@ HANDLES = {
     "cuGraphInstantiate": "cuGraphExecDestroy",
     "cuStreamEndCapture": "cuGraphDestroy",
     "cuEventCreate": "cuEventDestroy",
-    "cuStreamCreate": "cuStreamDestroy",
+    "cuStreamCreateWithPriority": "cuStreamDestroy",
     "cuMemAlloc": "cuMemFree",
     "cuMemHostAlloc": "cuMemFreeHost",
     "cuModuleLoadData": "cuModuleUnload",

@@ -245,5 +245,5 @@ def test_a_failure_in_the_making_leaves_nothing_behind(
     with counters.scope() as counts, pytest.raises(ConfigError, match="no text today"):
         Trainer(device, TrainConfig(), micro_plan(), corpus)
     made = counts.by_name
-    assert made["cuStreamCreate"] == made["cuStreamDestroy"]
+    assert made["cuStreamCreateWithPriority"] == made["cuStreamDestroy"]
     assert counts.allocations == counts.frees

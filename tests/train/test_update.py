@@ -186,8 +186,8 @@ class Spoiled(TrainingStep):
 
     passes = 0
 
-    def _pass(self, stream: int, batch: Any) -> Any:
-        loss = super()._pass(stream, batch)
+    def _pass(self, stream: int, batch: Any, leads: bool) -> Any:
+        loss = super()._pass(stream, batch, leads)
         if Spoiled.passes % 2:
             spoiled = self.model.gradients["n.bias"]
             driver.memory.memset_d32_async(spoiled.address, 0x7FC00000, spoiled.elements, stream)

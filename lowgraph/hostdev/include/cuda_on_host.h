@@ -65,6 +65,17 @@
 #define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
 #endif
 
+#ifdef LOWGRAPH_CHECK
+// The compiler believes it unseen: the check build looks, and then makes nothing of it.
+LOWGRAPH_INLINE void* lowgraph_assume_aligned(const void* p, size_t alignment, size_t offset = 0,
+                                              LOWGRAPH_HERE) {
+    const uint64_t address = (uint64_t)p - offset;
+    if (address % alignment != 0) lowgraph_check_promise(file, line, alignment, address);
+    return const_cast<void*>(p);
+}
+#define __builtin_assume_aligned lowgraph_assume_aligned
+#endif
+
 // ---- built-in variables ----
 #define threadIdx LOWGRAPH_OWN(lowgraph_thread.thread)
 #define blockIdx LOWGRAPH_OWN(lowgraph_thread.block)

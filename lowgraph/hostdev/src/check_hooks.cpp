@@ -61,6 +61,16 @@ LEAVES_BY_SWITCH void lowgraph_check_alignment(const char* file, int line, uint6
     if (alignment >= 16) end_block();  // the CPU's vector instructions refuse it too
 }
 
+// No access yet; but one that a compiler made wide by the promise is what a GPU refuses.
+void lowgraph_check_promise(const char* file, int line, uint64_t alignment, uint64_t address) {
+    char text[200];
+    snprintf(text, sizeof text,
+             "promises (__builtin_assume_aligned) that 0x%llx is a multiple of %llu, which it is "
+             "not: a GPU refuses the wide access that may be made of it",
+             static_cast<unsigned long long>(address), static_cast<unsigned long long>(alignment));
+    report(kind::misaligned, here(file, line), nullptr, address, text);
+}
+
 void lowgraph_check_index(const char* file, int line, const char* type, int64_t index) {
     hold_index(file, line, type, index);
     forget_places();  // the access that follows is looked up

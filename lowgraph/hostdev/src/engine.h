@@ -35,9 +35,9 @@ void engine_set_workers(int workers);
 // 0. May be called from several threads at once: while one launch has the workers, another runs on
 // its caller alone.
 Fault run_kernel(const Launch& launch);
-// Takes the engine's signal handlers out again. The executor calls it when its queue is empty; the
-// next launch puts them back. Between launches they would only hand signals on to whoever had them
-// before.
+// Takes the engine's signal handlers out again, unless a launch runs. Called when nothing is in
+// flight, by who waited for that and by an executor thread before it sleeps; the next launch puts
+// them back. Between launches they would only hand signals on to whoever had them before.
 void engine_rest();
 // Switches between CUDA threads since the last call; 0 for kernels that never wait.
 uint64_t engine_take_switches();

@@ -1,5 +1,6 @@
 #include "entry.h"
 
+#include <immintrin.h>
 #include <pthread.h>
 
 #include "context.h"
@@ -29,11 +30,20 @@ CUresult refusal(Needs needs) {
 
 std::mutex big_lock;
 
+void take(Lock& lock) {
+    for (int spin = 0; spin < 50; ++spin) {
+        if (lock.try_lock()) return;
+        _mm_pause();
+    }
+    lock.lock();
+}
+
 Entry::Entry(Counter& counter, Needs needs) : code_(count_call(counter)) {
     if (code_ == CUDA_SUCCESS && forked_child && needs != Needs::nothing)
         code_ = CUDA_ERROR_NOT_INITIALIZED;
     if (code_ != CUDA_SUCCESS) return;
-    lock_ = Lock(big_lock);
+    lock_ = Lock(big_lock, std::defer_lock);
+    take(lock_);
     telling::calling = &counter;
     code_ = refusal(needs);
 }

@@ -25,6 +25,9 @@ namespace lowgraph {
 
 using Lock = std::unique_lock<std::mutex>;
 
+// Locks it. Whoever holds big_lock mostly does so for less time than a sleep costs.
+void take(Lock& lock);
+
 enum class Needs {
     nothing,  // error strings, cuInit, the version: always answered
     driver,   // cuInit must have run: 3 NOT_INITIALIZED

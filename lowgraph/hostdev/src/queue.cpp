@@ -1,9 +1,12 @@
 #include "queue.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+
+#include <immintrin.h>
 
 #include "capture.h"
 #include "check.h"
@@ -28,7 +31,10 @@ struct Orphan {
 
 struct Queue {
     std::deque<Ticket> ready;
+    std::atomic<bool> any_ready{false};  // of `ready`, for a look without the lock
+    size_t looking = 0;                  // executor threads that look for work without the lock
     std::condition_variable work_ready, work_done;
+    size_t awaiting_all = 0;  // threads that wait for nothing to be in flight
     size_t in_flight = 0;         // queued or running
     uint64_t issued = 0;
     Ticket barrier;               // the newest enqueue_barrier
@@ -44,10 +50,17 @@ Queue& queue() {
     return *instance;
 }
 
-// The thread that completes an op goes on with one of those that it made ready: only the others
-// need a thread to be woken, which costs more than a small kernel.
-void wake_for(size_t count) {
-    for (size_t i = 0; i < count; ++i) queue().work_ready.notify_one();
+void make_ready(const Ticket& op) {
+    queue().ready.push_back(op);
+    queue().any_ready.store(true, std::memory_order_relaxed);
+}
+
+// At most so many threads for what is ready. Waking one costs more than a small kernel: the thread
+// that completes an op goes on with one of those that it made ready, and whoever looks for work
+// finds it unwoken.
+void wake_for(size_t count, size_t own) {
+    const size_t taken = queue().looking + own, ready = queue().ready.size();
+    for (size_t i = taken; i < ready && i < taken + count; ++i) queue().work_ready.notify_one();
 }
 
 void wait_for(const Ticket& op, const Ticket& earlier) {
@@ -68,14 +81,13 @@ void complete(const Ticket& op) {
     size_t made_ready = 0;
     for (const Ticket& follower : op->followers) {
         if (--follower->missing != 0) continue;
-        all.ready.push_back(follower);
+        make_ready(follower);
         ++made_ready;
     }
-    if (made_ready > 1) wake_for(made_ready - 1);
+    if (made_ready > 1) wake_for(made_ready - 1, 1);
     op->followers.clear();
     --all.in_flight;
-    if (all.in_flight == 0) engine_rest();
-    all.work_done.notify_all();
+    if (op->awaited || (all.in_flight == 0 && all.awaiting_all != 0)) all.work_done.notify_all();
 }
 
 // Records need their op: an event that was recorded again since keeps the newer time.
@@ -92,7 +104,7 @@ void run_op(const Ticket& op, Lock& lock) {
     lock.unlock();
     if (checking()) running_work() = {op->stamp, nullptr, 0};
     const CUresult code = op->action ? op->action() : run_work(op->work);
-    lock.lock();
+    take(lock);
     if (code != CUDA_SUCCESS) set_context_error(code, "work queued earlier failed");
 }
 
@@ -106,6 +118,7 @@ Ticket take_ready() {
     }
     const Ticket op = *chosen;
     ready.erase(chosen);
+    queue().any_ready.store(!ready.empty(), std::memory_order_relaxed);
     return op;
 }
 
@@ -119,10 +132,24 @@ void hold_back(const Op& op, Lock& lock) {
     lock.lock();
 }
 
+// For about 10 us: launches follow one another, and each sleep between two costs a wake-up and the
+// engine's signals, given back and taken again.
+void look_for_work(Lock& lock) {
+    Queue& all = queue();
+    ++all.looking;
+    lock.unlock();
+    for (int spin = 0; spin < 300 && !all.any_ready.load(std::memory_order_relaxed); ++spin)
+        _mm_pause();
+    take(lock);
+    --all.looking;
+    if (all.in_flight == 0) engine_rest();
+}
+
 void execute() {
     Queue& all = queue();
     Lock lock(big_lock);
     for (;;) {
+        if (all.ready.empty()) look_for_work(lock);
         all.work_ready.wait(lock, [&] { return !all.ready.empty(); });
         const Ticket op = take_ready();
         if (shuffling()) hold_back(*op, lock);
@@ -142,13 +169,17 @@ Ticket add(const Ticket& op) {
     ++queue().in_flight;
     op->number = ++queue().issued;
     if (op->missing != 0) return op;
-    queue().ready.push_back(op);
-    wake_for(1);
+    make_ready(op);
+    wake_for(1, 0);
     return op;
 }
 
 void await(const Ticket& ticket, Lock& lock) {
-    queue().work_done.wait(lock, [&] { return is_done(ticket); });
+    if (!is_done(ticket)) {
+        ticket->awaited = true;
+        queue().work_done.wait(lock, [&] { return is_done(ticket); });
+    }
+    if (all_done()) engine_rest();
 }
 
 void drop_finished_orphans() {
@@ -269,7 +300,10 @@ void finish_issued(const Context& context, Lock& lock) {
 }
 
 void finish_all(Lock& lock) {
+    ++queue().awaiting_all;
     queue().work_done.wait(lock, [] { return all_done(); });
+    --queue().awaiting_all;
+    engine_rest();
     if (checking()) race_host_saw_all();
 }
 

@@ -17,6 +17,7 @@ struct Op {
     uint64_t number = 0;   // in the order of issue
     unsigned missing = 0;  // unfinished ops that it waits for
     bool done = false;
+    bool awaited = false;  // a thread sleeps until it is done
     Stamp stamp;  // its place in the order of works, while checking
 };
 

@@ -36,6 +36,7 @@ void RaceDetector::barrier_completes(Block& block) {
     compare_sites(block);
     order_.barrier();
     log_.barrier();
+    passes_.forget();
 }
 
 // All threads of a block must come to the same barrier; those that have returned come to none.
@@ -71,6 +72,7 @@ void RaceDetector::operation_completes(Block& block, Warp& warp, uint32_t lanes)
     const auto first = static_cast<uint32_t>(&warp - block.warps) * 32;
     check_sources(block, warp, lanes);
     order_.operation(first, lanes);
+    passes_.note(first / 32, block.sites[first + static_cast<uint32_t>(__builtin_ctz(lanes))]);
 }
 
 // A lane may read from those that take part in its operation alone.
@@ -99,6 +101,37 @@ void RaceDetector::outside_mask(Block& block, uint32_t mask, const char* file, i
     block.to_end = true;
 }
 
+// Lanes that an operation's mask names wait at a barrier. A whole warp waits there too and has passed
+// the operation, which comes first therefore: those lanes have left it out. Else it may as well be
+// the barrier that the others have left out.
+bool RaceDetector::tell_left_out(Block& block, uint32_t operation) {
+    const uint32_t first = operation & ~31u;
+    const Warp& warp = block.warp_of(operation);
+    const uint32_t left_out = warp.mask_of(operation % 32) & warp.at_barrier;
+    if (left_out == 0) return false;
+    const uint32_t lane = static_cast<uint32_t>(__builtin_ctz(left_out));
+    const WaitSite& wait = block.sites[operation];
+    const auto is_ahead = [&](uint32_t other) {
+        const Warp& whole = block.warps[other];
+        return whole.at_barrier != 0 && whole.at_barrier == (whole.exist & ~whole.returned) &&
+               same(block.sites[other * 32 + static_cast<uint32_t>(__builtin_ctz(whole.at_barrier))],
+                    block.sites[first + lane]) &&
+               passes_.count(other, wait) > passes_.count(first / 32, wait);
+    };
+    const uint32_t warps = (lowgraph_thread.threads + 31) / 32;
+    uint32_t other = 0;
+    while (other < warps && !is_ahead(other)) ++other;
+    if (other == warps) return false;
+    const Site where = site_of_thread(block, operation), barrier = site_of_thread(block, first + lane);
+    char text[160];
+    snprintf(text, sizeof text,
+             "deadlock: the mask %08x names lane %u, which has left this operation out and waits at "
+             "a __syncthreads()",
+             warp.mask_of(operation % 32), lane);
+    report(kind::shuffle_mask, where, &barrier, 0, text);
+    return true;
+}
+
 // Whoever waits at a barrier waits for threads that do not come; with none there, the lanes of a
 // mask do not come.
 void RaceDetector::deadlock(Block& block) {
@@ -111,6 +144,8 @@ void RaceDetector::deadlock(Block& block) {
             operation = thread;
         }
     }
+    block.to_end = true;
+    if (tell_left_out(block, operation)) return;
     const Site waiting = site_of_thread(block, operation);
     char mask[32];
     snprintf(mask, sizeof mask, "%08x", block.warp_of(operation).mask_of(operation % 32));
@@ -120,7 +155,6 @@ void RaceDetector::deadlock(Block& block) {
     else
         report(kind::divergent_barrier, site_of_thread(block, barrier), &waiting, 0,
                "deadlock: " + some_wait(at_barriers, "at this __syncthreads(), ") + lanes);
-    block.to_end = true;
 }
 
 }  // namespace lowgraph

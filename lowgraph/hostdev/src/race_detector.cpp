@@ -41,17 +41,19 @@ void RaceDetector::launch_begins(const Job& job) {
         shared_.forget();
     }
     job_ = &job;
+    grid_ = grid_of(*job.launch);
     order_.begin_launch();
     log_.begin_launch();
     global_.begin_launch();
     shared_.begin_launch();
     block_starts_.clear();
+    near_block_ = 0;
     told_.clear();
 }
 
 void RaceDetector::launch_ends() {
     tell_pending();
-    works().add(job_->launch->kernel->name, spans_of_launch());
+    works().add(job_->launch->kernel->name, grid_, touched_by_launch());
     job_ = nullptr;
 }
 
@@ -59,24 +61,8 @@ void RaceDetector::block_begins(Block&, uint64_t) {
     tell_pending();
     order_.begin_block();
     log_.begin_block();
+    passes_.forget();
     block_starts_.push_back(order_.block_start);
-}
-
-// Blocks are run in the order of their numbers.
-Site RaceDetector::site_of(Mark mark) const {
-    const auto after = std::upper_bound(block_starts_.begin(), block_starts_.end(), mark.clock);
-    const auto index = static_cast<uint64_t>(after - block_starts_.begin()) - 1;
-    const Extent &grid = lowgraph_thread.grid, &size = lowgraph_thread.block_size;
-    Site site;
-    site.kernel = job_->launch->kernel;
-    site.pc = sites_.pc(mark.site());
-    site.block[0] = static_cast<uint32_t>(index % grid.x);
-    site.block[1] = static_cast<uint32_t>(index / grid.x % grid.y);
-    site.block[2] = static_cast<uint32_t>(index / grid.x / grid.y);
-    site.thread[0] = mark.thread() % size.x;
-    site.thread[1] = mark.thread() / size.x % size.y;
-    site.thread[2] = mark.thread() / size.x / size.y;
-    return site;
 }
 
 bool RaceDetector::tell_first(uint64_t one_place, uint64_t other_place) {

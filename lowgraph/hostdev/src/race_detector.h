@@ -4,6 +4,8 @@
 
 #include "block.h"
 #include "race.h"
+#include "race_grid.h"
+#include "race_passes.h"
 #include "race_sites.h"
 #include "race_sync.h"
 #include "race_works.h"
@@ -64,22 +66,29 @@ private:
     void found(Mark mark, bool wrote, const Look& look);
     std::string describe(Mark mark, bool wrote, const Look& look) const;
     std::string note_on_arguments(uint64_t address) const;
-    Site site_of(Mark mark) const;
+    Site site_of(Mark mark) const { return grid_.site(thread_of(mark), sites_.pc(mark.site())); }
     void tell_pending();
-    std::vector<Span> spans_of_launch();
-    void add_spans(const Page& page, std::vector<Span>& spans) const;
-    uint64_t pc_of_access(const Page& page, uint64_t address, bool write) const;
+
+    // race_launch.cpp
+    uint64_t thread_of(Mark mark) const;
+    Mark last_access(const Cell& cell, bool write) const;
+    void add_touched(const Page& page, TouchedBuilder& touched) const;
+    Touched touched_by_launch();
 
     // race_barriers.cpp
+    bool tell_left_out(Block& block, uint32_t operation);
     void compare_sites(Block& block);
     void check_sources(Block& block, Warp& warp, uint32_t lanes);
 
     const Job* job_ = nullptr;
+    Grid grid_;
     ThreadOrder order_;
     SyncLog log_{order_};
+    Passes passes_;
     Shadow global_, shared_;
-    Sites sites_;
+    Sites& sites_ = sites();
     std::vector<uint32_t> block_starts_;
+    mutable uint64_t near_block_ = 0;  // the one that thread_of found last
     // Pairs of places in the code that this launch has told of, smaller first.
     std::set<std::pair<uint64_t, uint64_t>> told_;
     Pending pending_;

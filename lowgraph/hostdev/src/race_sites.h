@@ -38,4 +38,9 @@ private:
     std::vector<uint64_t> pcs_ = {0};
 };
 
+inline Sites& sites() {
+    static Sites& instance = *new Sites;
+    return instance;
+}
+
 }  // namespace lowgraph

@@ -13,10 +13,13 @@ bool one_launch(const WorkRecord& a, const WorkRecord& b) {
     return a.place.stamp == b.place.stamp && a.place.graph != nullptr;
 }
 
-Site site_of(const WorkRecord& record, const Span& span) {
+Site site_of(const WorkRecord& record, uint64_t address) {
     Site site;
+    if (record.grid.kernel != nullptr) {
+        const Toucher toucher = record.touched->touchers.at(address);
+        site = record.grid.site(toucher.thread, sites().pc(toucher.site));
+    }
     site.what = record.name;
-    site.pc = span.pc;
     return site;
 }
 
@@ -26,18 +29,18 @@ std::string node_title(const WorkRecord& record) {
 }
 
 struct Clash {
-    const Span *earlier = nullptr, *later = nullptr;  // the first pair
-    uint64_t address = 0, bytes = 0;                  // where it begins; of all pairs
+    bool earlier_writes = false, later_writes = false;  // of the first pair
+    uint64_t address = 0, bytes = 0;                    // where it begins; of all pairs
 };
 
-Clash clash_of(const std::vector<Span>& earlier, const std::vector<Span>& later) {
+Clash clash_of(const std::vector<Range>& earlier, const std::vector<Range>& later) {
     Clash clash;
     auto a = earlier.begin();
     auto b = later.begin();
     while (a != earlier.end() && b != later.end()) {
         const uint64_t start = std::max(a->start, b->start), end = std::min(a->end, b->end);
         if (start < end && (a->write || b->write)) {
-            if (clash.bytes == 0) clash = {&*a, &*b, start, 0};
+            if (clash.bytes == 0) clash = {a->write, b->write, start, 0};
             clash.bytes += end - start;
         }
         a->end < b->end ? ++a : ++b;
@@ -46,10 +49,10 @@ Clash clash_of(const std::vector<Span>& earlier, const std::vector<Span>& later)
 }
 
 std::string text_of(const Clash& clash, const WorkRecord& earlier, const WorkRecord& later) {
-    std::string text = clash.later->write ? "writes " : "reads ";
+    std::string text = clash.later_writes ? "writes " : "reads ";
     text += std::to_string(clash.bytes) + " bytes that ";
     text += one_launch(earlier, later) ? "another node of the graph " : "work on another stream ";
-    text += clash.earlier->write ? "writes" : "reads";
+    text += clash.earlier_writes ? "writes" : "reads";
     if (one_launch(earlier, later))
         return text + ": no path between " + node_title(earlier) + " and " + node_title(later);
     return text + ": nothing orders " + earlier.name + " on stream " +
@@ -60,7 +63,7 @@ std::string text_of(const Clash& clash, const WorkRecord& earlier, const WorkRec
 // The copy or memset that runs.
 struct RunningRanges {
     const char* name = nullptr;
-    std::vector<Span> spans;
+    Touched touched;
 };
 RunningRanges& running_ranges() {
     thread_local RunningRanges running;
@@ -74,12 +77,12 @@ Works& works() {
     return *instance;
 }
 
-void Works::add(const char* name, std::vector<Span>&& spans) {
+void Works::add(const char* name, const Grid& grid, Touched&& touched) {
     const RunningWork& running = running_work();
-    if (running.stamp == nullptr || spans.empty()) return;
+    if (running.stamp == nullptr || touched.ranges.empty()) return;
     const WorkStamp& stamp = *running.stamp;
     const std::lock_guard<std::mutex> hold(lock_);
-    const WorkRecord record{name, running, std::move(spans)};
+    const WorkRecord record{name, grid, running, sets_.only(std::move(touched))};
     for (const auto& [stream, records] : of_stream_) {
         const uint64_t before = number_in(stamp.before, stream);
         for (auto earlier = records.rbegin(); earlier != records.rend(); ++earlier) {
@@ -100,10 +103,10 @@ void Works::add(const char* name, std::vector<Span>&& spans) {
 }
 
 void Works::compare(const WorkRecord& earlier, const WorkRecord& later) const {
-    const Clash clash = clash_of(earlier.spans, later.spans);
+    const Clash clash = clash_of(earlier.touched->ranges, later.touched->ranges);
     if (clash.bytes == 0) return;
-    const Site other = site_of(earlier, *clash.earlier);
-    report(kind::node_race, site_of(later, *clash.later), &other, clash.address,
+    const Site other = site_of(earlier, clash.address);
+    report(kind::node_race, site_of(later, clash.address), &other, clash.address,
            text_of(clash, earlier, later));
 }
 
@@ -120,10 +123,15 @@ void Works::retire(const Before& common) {
 void Works::forget(uint64_t start, uint64_t end) {
     const std::lock_guard<std::mutex> hold(lock_);
     for (auto& [stream, records] : of_stream_)
-        for (WorkRecord& record : records)
-            std::erase_if(record.spans, [start, end](const Span& span) {
-                return span.start >= start && span.end <= end;
-            });
+        for (WorkRecord& record : records) {
+            const auto within = [start, end](const Range& range) {
+                return range.start < end && start < range.end;
+            };
+            if (std::ranges::none_of(record.touched->ranges, within)) continue;
+            Touched rest = *record.touched;
+            rest.forget(start, end);
+            record.touched = sets_.only(std::move(rest));
+        }
 }
 
 void race_work_begin(const char* what) { running_ranges() = {what, {}}; }
@@ -132,26 +140,26 @@ void race_work_begin(const char* what) { running_ranges() = {what, {}}; }
 void race_range(uint64_t address, uint64_t bytes, bool write) {
     Region region;
     if (bytes != 0 && find_region(address, bytes, &region))
-        running_ranges().spans.push_back({address, address + bytes, write, 0});
+        running_ranges().touched.ranges.push_back({address, address + bytes, write});
 }
 
 void race_work_end() {
-    std::vector<Span>& spans = running_ranges().spans;
-    std::sort(spans.begin(), spans.end(),
-              [](const Span& a, const Span& b) { return a.start < b.start; });
-    works().add(running_ranges().name, std::move(spans));
-    spans.clear();
+    Touched& touched = running_ranges().touched;
+    std::ranges::sort(touched.ranges, {}, &Range::start);
+    works().add(running_ranges().name, Grid(), std::move(touched));
+    touched = {};
 }
 
 void race_allocated(uint64_t address, uint64_t bytes) {
     works().forget(address, address + bytes);
-    works().add("allocation", {{address, address + bytes, true, 0}});
+    works().add("allocation", Grid(), {{{address, address + bytes, true}}, {}});
 }
 
 void race_freed(uint64_t address) {
     Region region;
-    if (find_region(address, 1, &region))
-        works().add("free", {{region.address, region.address + region.bytes, true, 0}});
+    if (!find_region(address, 1, &region)) return;
+    const Range whole{region.address, region.address + region.bytes, true};
+    works().add("free", Grid(), {{whole}, {}});
 }
 
 }  // namespace lowgraph

@@ -6,27 +6,23 @@
 #include <string>
 
 #include "check.h"
+#include "race_grid.h"
 #include "race_order.h"
+#include "race_touched.h"
 
 namespace lowgraph {
 
-// Bytes that a work has written, or has only read. pc: of one such access, 0 for a copy.
-struct Span {
-    uint64_t start, end;
-    bool write;
-    uint64_t pc;
-};
-
 struct WorkRecord {
-    const char* name;         // of static storage duration
+    const char* name;  // of static storage duration
+    Grid grid;         // of a kernel
     RunningWork place;
-    std::vector<Span> spans;  // by address; they do not overlap
+    SharedTouched touched;
 };
 
 class Works {
 public:
     // A work has ended. Compares it with those that are not ordered, and keeps it.
-    void add(const char* name, std::vector<Span>&& spans);
+    void add(const char* name, const Grid& grid, Touched&& touched);
     // Work that is before all that is still to run is no longer needed.
     void retire(const Before& common);
     // Memory that is allocated anew: what was done with its addresses before is over.
@@ -40,6 +36,7 @@ private:
 
     std::mutex lock_;
     std::unordered_map<uint64_t, std::deque<WorkRecord>> of_stream_;
+    TouchedSets sets_;
 };
 
 Works& works();

@@ -152,6 +152,7 @@ CUresult run(const WaitWork&) { return CUDA_SUCCESS; }  // the wait is the op's 
 // call that is wrong in the order of issue was refused then; to this a driver says nothing, and the
 // checker that it is a race.
 CUresult run(const AllocWork& work) {
+    const CheckedWork checked(false);
     const CUresult code = commit(work.address);
     if (checking()) race_allocated(work.address, work.bytes);
     return code != CUDA_ERROR_OUT_OF_MEMORY
@@ -160,6 +161,7 @@ CUresult run(const AllocWork& work) {
 }
 
 CUresult run(const FreeWork& work) {
+    const CheckedWork checked(false);
     if (checking()) race_freed(work.address);
     release(work.address);
     return CUDA_SUCCESS;

@@ -94,10 +94,12 @@ MAMBA = (
     Bug(
         name="readout_no_barrier",
         file="readout.cu", kernel="readout_forward", kind="shared-race", scenario="readout",
-        old="    parts[lane][slot] = part;\n    __syncthreads();\n",
-        new="    parts[lane][slot] = part;\n",
-        at=("parts[lane][slot] = part;",
-            "UNROLL for (int l = 0; l < LANES; l++) sum += parts[l][own];"),
+        old="    parts[lane][slot] = row_part(x, weight, first + slot, rows, lane, C);\n"
+            "    __syncthreads();\n",
+        new="    parts[lane][slot] = row_part(x, weight, first + slot, rows, lane, C);\n",
+        at=("parts[lane][slot] = row_part(x, weight, first + slot, rows, lane, C);",
+            "UNROLL for (int l = 0; l < LANES; l++) sum += parts[l][slot];"),
+        through=("output_of",),
         why="One thread adds a row's parts with no barrier after the others wrote them.",
     ),
     Bug(

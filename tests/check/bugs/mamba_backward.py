@@ -60,16 +60,39 @@ MAMBA_BACKWARD = (
     ),
     Bug(
         name="readout_bias_in_the_columns",
-        file="readout.cu", kernel="readout_backward", kind="global-race",
+        file="readout.cu", kernel="readout_bce", kind="global-race",
         scenario="readout_backward",
-        old="partial[(size_t)gridDim.x * C + blockIdx.x] = dbias;",
-        new="partial[(size_t)blockIdx.x * C + C] = dbias;",
-        at=("partial[(size_t)blockIdx.x * C + C] = dbias;",
-            "store_quad(partial + (size_t)blockIdx.x * C + c, sum, valid);"),
-        through=("store_quad",),
+        old="float* dbias = partial + (size_t)gridDim.x * C + blockIdx.x;",
+        new="float* dbias = partial + (size_t)blockIdx.x * C + C;",
+        at=("if (c == 0) *dbias = adds ? *dbias + total : total;",
+            "store_quad(partial + c, adds ? add_quad(load_quad(partial + c, valid), sum) : sum,"
+            " valid);"),
+        through=("store_quad", "backward_rows"),
         other_kinds=(("uninitialised-read", "readout_backward_final reads sums not written"),),
         why="A chunk's sum of dy is written behind its columns, where the next block's columns"
             " begin.",
+    ),
+    Bug(
+        name="readout_gradient_before_it_is_there",
+        file="readout.cu", kernel="readout_bce", kind="shared-race", scenario="readout_backward",
+        old="                dy[row] = element_slope(y, target) * scale;\n            }\n"
+            "            __syncthreads();\n",
+        new="                dy[row] = element_slope(y, target) * scale;\n            }\n",
+        at=("dy[row] = element_slope(y, target) * scale;", "float g = dy[row];"),
+        through=("backward_rows",),
+        other_kinds=(("uninitialised-read", "dy is read before any thread wrote it"),),
+        why="The warps of the rows read dy with no barrier after the ninth warp wrote it.",
+    ),
+    Bug(
+        name="readout_loss_without_a_fence",
+        file="readout.cu", kernel="readout_bce", kind="global-race", scenario="readout_backward",
+        old="        losses[blockIdx.x] = sum;\n        __threadfence();\n",
+        new="        losses[blockIdx.x] = sum;\n",
+        at=("losses[blockIdx.x] = sum;",
+            "all += b + lane < blocks ? __ldcg(losses + b + lane) : 0.0;"),
+        through=("finish_loss",),
+        why="A block takes its ticket before its sum is there for others: the last one may add what"
+            " was in its place.",
     ),
     Bug(
         name="readout_sums_not_joined",

@@ -11,6 +11,7 @@ from tests.check.bugs import (  # noqa: F401  each enters its scenarios
     scenarios_mamba,
     scenarios_mma,
     scenarios_nodes,
+    scenarios_norm,
     scenarios_own,
     scenarios_products,
     scenarios_state,

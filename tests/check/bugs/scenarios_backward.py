@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowgraph.ops import BinaryCrossEntropy, GatedRmsNorm, GatedUpdate
+from lowgraph.ops import BinaryCrossEntropy, GatedRmsNorm, GatedUpdate, Readout
 from lowgraph.ops.shapes import ceil_div, row_chunks
 from tests.check.bugs.bench import Bench, Check
 from tests.check.bugs.registry import CLOSE, close, scenario
@@ -113,26 +113,29 @@ def gated_update_backward(bench: Bench, fault: str) -> list[Check]:
 
 @scenario
 def readout_backward(bench: Bench, fault: str) -> list[Check]:
-    """The chunks' sums on a side stream. Fault: it does not wait for them."""
-    dy, x, weight = normal(0, ROWS), normal(1, ROWS, COLUMNS), normal(2, COLUMNS)
-    inputs = [bench.put(array) for array in (dy, x, weight)]
-    chunks, chunk_rows = ceil_div(ROWS, 16), 16
-    dx = bench.empty((ROWS, COLUMNS), name="dx")
-    partial = bench.empty((chunks, COLUMNS + 1), name="partial")
+    """Loss and gradients in one launch; the chunks' sums on a side stream. Fault: it does not wait
+    for them."""
+    sizes, layer = (ROWS, COLUMNS), Readout(library(bench))
+    x, weight, bias = normal(0, *sizes), normal(1, COLUMNS), normal(2, 1)
+    targets = normal(3, ROWS, mean=0.5, scale=0.1)
+    inputs = [bench.put(array) for array in (x, weight, bias, targets)]
+    loss, dx = bench.empty(1, name="loss"), bench.empty(sizes, name="dx")
+    partial = bench.empty(layer.partial_shape(*sizes), name="partial")
+    losses = bench.empty(layer.losses_shape(ROWS), np.float64, name="losses")
+    ticket = bench.put(np.zeros(1, np.uint32), "ticket")
     dweight, dbias = bench.empty(COLUMNS, name="dweight"), bench.empty(1, name="dbias")
     side = bench.new_stream()
-    bench.kernel("readout.cu", "readout_backward")(
-        bench.stream, (chunks, 1), 256, dx, partial, *inputs, ROWS, COLUMNS, chunk_rows
-    )
+    room = loss, dx, partial, losses, ticket
+    layer.bce_and_gradient(bench.stream, *room, *inputs, *sizes)
     if fault != "no event":
         bench.order(side, bench.stream)
-    bench.kernel("readout.cu", "readout_backward_final")(
-        side, 1, 64, dweight, dbias, partial, chunks, COLUMNS, 0
-    )
-    g, rows, w = wide(dy, x, weight)
+    layer.backward_parameters(side, dweight, dbias, partial, *sizes)
+    exact, w, offset, wanted = wide(x, weight, bias, targets)
+    y = exact @ w + offset
+    g = twins.bce_backward(y, wanted)
     return close(
-        bench, dx=(dx, g[:, None] * w), dweight=(dweight, g @ rows),
-        dbias=(dbias, g.sum(keepdims=True)),
+        bench, loss=(loss, np.array([twins.bce_forward(y, wanted)])), dx=(dx, g[:, None] * w),
+        dweight=(dweight, g @ exact), dbias=(dbias, g.sum(keepdims=True)),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from tests.check.bugs.batches import BATCHES
 from tests.check.bugs.bounds import BOUNDS
 from tests.check.bugs.global_races import GLOBAL
 from tests.check.bugs.linear import LINEAR
+from tests.check.bugs.linear_norm import LINEAR_NORM
 from tests.check.bugs.mamba import MAMBA
 from tests.check.bugs.mamba_backward import MAMBA_BACKWARD
 from tests.check.bugs.memory import MEMORY
@@ -21,5 +22,6 @@ from tests.check.bugs.waits import WAITS
 BUGS = (
     BOUNDS + ADDRESSES + MEMORY + SHARED + GLOBAL + WAITS + MAMBA + OPTIMIZER
     + MMA + SSD_SHORT + BATCHES + MAMBA_BACKWARD + SSD_CHUNKS + LINEAR + TRANSFORMER
+    + LINEAR_NORM
 )  # fmt: skip
 BY_NAME = {bug.name: bug for bug in BUGS}

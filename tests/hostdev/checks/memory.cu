@@ -81,6 +81,15 @@ extern "C" __global__ void vector_load_clean(float* y, const float* x, int n) {
     const float4* wide = reinterpret_cast<const float4*>(x);
     if (threadIdx.x < 8) y[threadIdx.x] = wide[threadIdx.x].y;
 }
+// No access is wide here: a compiler for a GPU may make one of the promise.
+extern "C" __global__ void broken_promise(float* y, const float* x, int n) {
+    const void* from = __builtin_assume_aligned(x + 1, 16);  // BUG misaligned x
+    if (threadIdx.x < 7) y[threadIdx.x] = static_cast<const float*>(from)[threadIdx.x];
+}
+extern "C" __global__ void kept_promise_clean(float* y, const float* x, int n) {
+    const void* from = __builtin_assume_aligned(x + 1, 16, 4);
+    if (threadIdx.x < 7) y[threadIdx.x] = static_cast<const float*>(from)[threadIdx.x];
+}
 
 // x is an array of the host's.
 extern "C" __global__ void host_read(float* y, const float* x, int n) {

@@ -68,6 +68,32 @@ extern "C" __global__ void stuck_clean(float* y) {
     y[64 * blockIdx.x + threadIdx.x] = 1.0f;
 }
 
+// The first warp has come to the warp operation before it waits: lanes of the second left that out.
+extern "C" __global__ void left_out_wrong(float* y) {
+    if (threadIdx.x < 48) __syncwarp();  // left_out 1
+    __syncthreads();                     // left_out 2
+    y[64 * blockIdx.x + threadIdx.x] = 1.0f;
+}
+extern "C" __global__ void left_out_clean(float* y) {
+    if (threadIdx.x < 48) __syncwarp(threadIdx.x < 32 ? 0xffffffffu : 0xffffu);
+    __syncthreads();
+    y[64 * blockIdx.x + threadIdx.x] = 1.0f;
+}
+
+// The same lanes wait at the same two, but it is the barrier that comes first.
+extern "C" __global__ void barrier_first_wrong(float* y) {
+    __syncwarp();
+    if (threadIdx.x < 48) __syncthreads();  // barrier_first 1
+    __syncwarp();                           // barrier_first 2
+    y[64 * blockIdx.x + threadIdx.x] = 1.0f;
+}
+extern "C" __global__ void barrier_first_clean(float* y) {
+    __syncwarp();
+    if (blockIdx.x < 48) __syncthreads();
+    __syncwarp();
+    y[64 * blockIdx.x + threadIdx.x] = 1.0f;
+}
+
 // ---- masks ----
 
 extern "C" __global__ void outside_wrong(unsigned* y) {

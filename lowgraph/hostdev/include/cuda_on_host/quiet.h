@@ -21,6 +21,9 @@ LOWGRAPH_ABI void lowgraph_check_fence(int order);
 LOWGRAPH_ABI void lowgraph_check_block_fence();
 LOWGRAPH_ABI void lowgraph_check_alignment(const char* file, int line, uint64_t alignment,
                                            uint64_t address, int write);
+// A pointer that is promised to be aligned, and is not.
+LOWGRAPH_ABI void lowgraph_check_promise(const char* file, int line, uint64_t alignment,
+                                         uint64_t address);
 LOWGRAPH_ABI void lowgraph_check_index(const char* file, int line, const char* type, int64_t index);
 }
 
