@@ -21,7 +21,6 @@ namespace {
 // Enough for a host function that waits for another stream's work; kernels share the engine's
 // workers.
 constexpr int executor_threads = 4;
-constexpr auto look_again = std::chrono::microseconds(50);  // at what others will store
 
 struct Orphan {
     Ticket last;
@@ -247,31 +246,12 @@ CUresult settle(Entry& entry, const Ticket& ticket) {
     return context_error();
 }
 
-CUresult submit(Entry& entry, Stream& stream, Work&& work) {
-    return settle(entry, enqueue(stream, std::move(work)));
-}
-
-CUresult offer(Entry& entry, Stream& stream, Work&& work) {
-    const Route route = route_work(stream, std::move(work));
-    if (route.kind != Route::run) return route.code;
-    return submit(entry, stream, std::move(work));
-}
-
-bool wait_for_others(const std::function<bool()>& there) {
-    Lock lock(big_lock);
-    if (there()) return true;
+void leave_executor() {
     ++queue().away;
     hire();
-    bool found = false;
-    while (!found && context_error() == CUDA_SUCCESS) {
-        lock.unlock();
-        std::this_thread::sleep_for(look_again);
-        lock.lock();
-        found = there();
-    }
-    --queue().away;
-    return found;
 }
+
+void return_to_executor() { --queue().away; }
 
 bool is_done(const Ticket& ticket) { return ticket == nullptr || ticket->done; }
 
@@ -313,10 +293,5 @@ void detach(Stream& stream) {
 }
 
 void set_blocking(bool blocking) { queue().blocking = blocking; }
-
-double now_ms() {
-    const auto since_start = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration<double, std::milli>(since_start).count();
-}
 
 }  // namespace lowgraph

@@ -50,6 +50,9 @@ void finish_issued(const Context& context, Lock& lock);  // ... in that context
 // ... until nothing is in flight.
 void finish_all(Lock& lock);
 
+// The calling executor thread is about to wait for others, and another one takes its place; it is back.
+void leave_executor();
+void return_to_executor();
 // For work that waits for the host or for another stream: looks until `there` says so, with another
 // thread in the place of the calling executor thread. False: the context broke meanwhile. `there` is
 // called with big_lock.
