@@ -112,6 +112,9 @@ _STREAMS = (
     ("rows set", "fill_rows_async s 64 2; fill_rows_async s 0 2; fill_rows_async s 64 0; "
      "fill_rows_async s 257 2; sync s"),
     ("any to any", "copy_any_async s; copy_any_async legacy; copy_dtod; sync s"),
+    ("a capture of copies by addresses alone", "begin s; copy_of s buffer pinned; "
+     "copy_of s pinned buffer; copy_of s pageable buffer; copy_of s pinned pinned; end s g; "
+     "node_get memcpy g 0; node_get memcpy g 1; node_get memcpy g 2; node_get memcpy g 3"),
     ("a capture of rows", "begin s; copy_rows_async s 64 2; fill_rows_async s 64 2; "
      "copy_any_async s; end s g; node_get memcpy g 0; node_get memset g 0; instantiate g x; "
      "graph_launch x s; sync s"),
