@@ -125,6 +125,7 @@ def test_every_update_is_judged_as_the_driver_answers(
                 if judged != (Verdict.REINSTANTIATE, extra["reason"], extra["node"]):
                     wrong.append(told)
     assert wrong == [], "\n" + "\n".join(wrong)
-    assert unknown == {"a node of type conditional"}, "what a form does not hold"
+    held_back = {"a node of type conditional", "a node of type batch_mem_op"}
+    assert unknown == held_back, "what a form does not hold"
     told_apart = sum(seen.values()) - seen[Verdict.UNKNOWN]
     assert told_apart >= FEWEST_ANSWERS and min(seen[each] for each in Verdict) > 0, seen

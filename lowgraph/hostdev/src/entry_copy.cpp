@@ -29,7 +29,9 @@ CopyWork flat(CUmemorytype dst_kind, uint64_t dst, CUmemorytype src_kind, uint64
 
 // Unified addressing: an address says by itself where it is.
 CopyWork unified(uint64_t dst, uint64_t src, size_t bytes) {
-    return flat(memory_type(dst), dst, memory_type(src), src, bytes);
+    CopyWork work = flat(memory_type(dst), dst, memory_type(src), src, bytes);
+    work.by_address = true;
+    return work;
 }
 
 CUDA_MEMCPY3D with_depth(const CUDA_MEMCPY2D& flat_params) {

@@ -52,6 +52,7 @@ struct CopyWork {
     size_t width = 0, height = 1, depth = 1;  // bytes, rows, slices
     size_t dst_pitch = 0, src_pitch = 0;
     size_t dst_rows = 0, src_rows = 0;  // rows from one slice to the next; 0: height
+    bool by_address = false;            // no call said which side is the host's
 };
 struct FillWork {
     uint64_t dst = 0;

@@ -183,8 +183,10 @@ void write_params(const CopyWork& work, CUDA_MEMCPY3D* params) {
     params->WidthInBytes = work.width, params->Height = work.height, params->Depth = work.depth;
     params->dstPitch = work.dst_pitch, params->srcPitch = work.src_pitch;
     params->dstHeight = work.dst_rows, params->srcHeight = work.src_rows;
-    // With managed memory on one side a driver tells of both by their addresses alone.
-    const bool plain = !is_managed(work.dst) && !is_managed(work.src);
+    // With managed memory on one side a driver tells of both by their addresses alone, and with the
+    // host's where the call had not told either.
+    const bool on_device = work.dst_kind == CU_MEMORYTYPE_DEVICE && work.src_kind == CU_MEMORYTYPE_DEVICE;
+    const bool plain = !is_managed(work.dst) && !is_managed(work.src) && (on_device || !work.by_address);
     params->dstMemoryType = plain ? work.dst_kind : CU_MEMORYTYPE_UNIFIED;
     params->srcMemoryType = plain ? work.src_kind : CU_MEMORYTYPE_UNIFIED;
     const void* dst_host = nullptr;
