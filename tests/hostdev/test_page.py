@@ -58,17 +58,19 @@ def test_the_kernels_table_is_what_was_measured() -> None:
     bounds = re.findall(r"within (\de-\d) of the largest element in the others, (\de-\d)", PAGE)
     close, rounded = map(float, bounds[0])
     assert max(worst.pop(name) for name in ROUNDED) < rounded
+    (cancelling,) = re.findall(r"and (\de-\d)\s+in the means of rows", PAGE)
+    assert worst.pop("linear_norm: mean") < float(cancelling)
     assert max(worst.values()) < close
 
 
 def test_the_losses_agree_as_far_as_the_page_says() -> None:
     losses = read("agreement.json")["losses"]
     cuda, host = (np.array(losses[device]) for device in ("cuda", "host"))
-    assert "first\nnine losses are equal to the last bit" in PAGE
-    assert "over 40 steps they are at most 8e-8 apart" in PAGE
-    assert cuda[:9].tolist() == host[:9].tolist()
+    assert "first\nfive losses are equal to the last bit" in PAGE
+    assert "over 40 steps they are at most 9e-8 apart" in PAGE
+    assert cuda[:5].tolist() == host[:5].tolist()
     assert len(cuda) == 40
-    assert (np.abs(cuda - host) / np.abs(cuda)).max() < 8e-8
+    assert (np.abs(cuda - host) / np.abs(cuda)).max() < 9e-8
 
 
 # ---- tools/kernel_difference.py ----
