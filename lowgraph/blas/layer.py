@@ -109,7 +109,7 @@ class Layer(NamedTuple):
                 f"linear: form {self.form.value!r} leaves no norm's sums and adds to nothing: "
                 "leave columns and accumulate out"
             )
-        if norm and 0 < self.columns < 2 * self.inputs:
+        if norm and self.columns and self.columns < 2 * self.inputs:
             raise ConfigError(
                 f"linear: the sums of a norm of {self.inputs} columns are {2 * self.inputs} a row, "
                 f"and columns is {self.columns}: give those of the whole matrix, or 0"

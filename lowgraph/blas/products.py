@@ -121,7 +121,7 @@ class Blas(LinearCalls):
 
     def takes_norm(self, layer: Layer) -> bool:
         """Whether a layer with a norm is one launch; else the caller has two."""
-        return Route.OWN in self._layers.routes(layer)
+        return self._layers.routes(layer).first is Route.OWN
 
     def gemm(
         self,

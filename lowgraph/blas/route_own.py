@@ -31,8 +31,9 @@ def whole(maker: Maker) -> Step:
     """All of a call, in one launch, or in bfloat16 two backward."""
     layer = maker.layer
     if layer.form not in _FORMS.get(layer.precision, ()):
+        remedy = "launch the norm behind the product" if layer.form.has_norm else "take SEPARATE"
         raise ConfigError(
-            f"route OWN has no form {layer.form.value!r} in {layer.precision}: take SEPARATE"
+            f"route OWN has no form {layer.form.value!r} in {layer.precision}: {remedy}"
         )
     return _tf32(maker) if layer.precision is Precision.TF32 else _bf16(maker)
 

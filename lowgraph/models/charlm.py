@@ -165,6 +165,8 @@ class CharLM(Model):
             if trace.logits is not None:
                 return self._layers.loss_and_gradient(stream, trace.logits, targets)
             x = trace.norm.y
+            if trace.dnormed is not None:  # of an earlier call
+                self._layers.drop(trace.dnormed)
             loss, trace.dnormed = self._layers.loss_and_gradient_by_chunks(
                 stream, "hd", x, targets, self._chunk(x)
             )

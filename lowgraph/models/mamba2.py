@@ -123,6 +123,7 @@ class Mamba2(Model):
         The two may differ by their last bit: they are sums of another order, in float64.
         """
         with stage("loss"):
+            self._layers.drop(*(trace.head or ()))  # of an earlier call
             loss, trace.head = self._layers.loss_and_gradient(
                 stream, "o", self._last(trace), targets
             )

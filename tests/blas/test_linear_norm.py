@@ -73,8 +73,10 @@ def test_flags_of_a_norm_are_refused_where_there_is_none(bench: Bench) -> None:
     for given in ({"columns": 512}, {"accumulate": True}):
         layer = Layer(Form.NORM, 8, 8, 128, BF16, **given)
         refused(bench, Route.OWN, layer, "'norm' leaves no norm's sums .* leave columns and")
-    layer = layer_of(Form.BACKWARD_NORM, 8, 8, columns=255)
-    refused(bench, Route.OWN, layer, r"are 256 a row, and columns is 255: give those of the whole")
+    for columns in (-5, 255):
+        layer = layer_of(Form.BACKWARD_NORM, 8, 8, columns=columns)
+        match = rf"are 256 a row, and columns is {columns}: give those of the whole"
+        refused(bench, Route.OWN, layer, match)
     layer = layer_of(Form.BACKWARD_NORM, 8, 16, columns=512, accumulate=True)
     assert eval(layer.as_call()) == layer.plain() == layer, "it can be pasted"
 
@@ -124,6 +126,19 @@ def test_a_blas_tells_whether_it_takes_the_norm(bench: Bench, form: Form) -> Non
             assert blas.takes_norm(layer) == (route is Route.OWN)
 
 
+@each
+def test_the_first_of_two_routes_decides_about_the_norm(bench: Bench, form: Form) -> None:
+    """A chooser may give two: what is told must be what the call does."""
+    layer = layer_of(form, 33, 40)
+    with blas_with(bench, Route.OWN, Route.SEPARATE) as blas:
+        assert blas.takes_norm(layer)
+        blas.prepare([layer])
+    with blas_with(bench, Route.SEPARATE, Route.OWN) as blas:
+        assert not blas.takes_norm(layer)
+        with pytest.raises(ConfigError, match="SEPARATE has no form"):
+            blas.prepare([layer])
+
+
 def refused(bench: Bench, route: Route, layer: Layer, match: str) -> None:
     with blas_with(bench, route) as blas, pytest.raises(ConfigError, match=match):
         blas.prepare([layer])
@@ -136,5 +151,7 @@ def test_a_route_or_size_without_a_norm_says_who_launches_it(bench: Bench, form:
         refused(bench, route, layer_of(form, 8, 8), match)
     match = "norms of 128 columns, not of 64: launch the norm behind the product"
     refused(bench, Route.OWN, layer_of(form, 8, 8, 64), match)
-    fp32 = layer_of(form, 8, 8, precision=Precision.FP32)
-    refused(bench, Route.OWN, fp32, f"OWN has no form '{form.value}' in fp32")
+    for precision in (Precision.FP32, Precision.TF32):
+        layer = layer_of(form, 8, 8, precision=precision)
+        match = f"OWN has no form '{form.value}' in {precision}: launch the norm behind"
+        refused(bench, Route.OWN, layer, match)

@@ -227,6 +227,15 @@ def late_writer(world: World) -> None:
     go_on.set()
 
 
+def without_a_line(world: World) -> None:
+    """Memsets and copies on two streams: of the same bytes, and of another vector's."""
+    must(cu.cuMemsetD32Async(world.a, 0, COUNT, world.first))
+    must(cu.cuMemsetD32Async(world.b, 0, 7, world.first))
+    must(cu.cuMemsetD32Async(world.a, 1, COUNT, world.second))
+    must(cu.cuMemcpyDtoDAsync(world.b, world.c, 4, world.second))
+    must(cu.cuMemcpyDtoDAsync(world.b + 4, world.c, 4, world.second))
+
+
 CASES = (
     forks, both_write, streams, streams_through_a_third, waited_too_early, host_waits, host_asks,
     host_function, legacy_stream, second_reader, copies, pinned, two_graphs, child_graphs,
@@ -253,6 +262,7 @@ def main() -> None:
         "late_writer": run(kit, lambda world, _: late_writer(world), False),
     }
     control.set_blocking(True)
+    results["without_a_line"] = run(kit, lambda world, _: without_a_line(world), False)
     for case in CASES:
         for ordered in (False, True):
             results[f"{case.__name__}{'_ordered' * ordered}"] = run(kit, case, ordered)

@@ -68,3 +68,11 @@ def test_works_that_may_overlap_are_found_too(found: Found) -> None:
 
 def test_a_work_that_the_host_waited_for_is_kept_until_the_unordered_one_ran(found: Found) -> None:
     assert [finding["kind"] for finding in found["late_writer"]] == ["node-race"]
+
+
+def test_sides_without_a_line_are_told_apart(found: Found) -> None:
+    """A memset and a copy stand in no file: what they are, and the memory, makes them two."""
+    races = [
+        (race["kernel"], race["other"]["kernel"], race["count"]) for race in found["without_a_line"]
+    ]
+    assert races == [("memset", "memset", 1), ("copy", "memset", 2)]

@@ -146,6 +146,21 @@ def test_backward_before_the_loss_is_refused(make: Make, rig: Rig) -> None:
 
 
 @pytest.mark.host
+def test_a_second_loss_and_gradient_leaves_nothing_of_the_first(make: Make) -> None:
+    bench = make(16)
+    tokens, targets = map(bench.put, ("tokens", "targets"), batch_of(CONFIG, 3, seed=2))
+    slices = []
+    for times in (1, 2):  # the first pass also takes what lasts
+        trace = bench.model.forward(bench.rig.stream, tokens)
+        for _ in range(times):
+            loss = bench.model.loss_and_gradient(bench.rig.stream, trace, targets)
+            bench.pool.give_back(loss)
+        bench.model.backward(bench.rig.stream, trace)
+        slices.append(bench.pool.stats().slices)
+    assert slices[0] == slices[1]
+
+
+@pytest.mark.host
 @pytest.mark.parametrize("loss_rows", [0, -1])
 def test_no_rows_at_one_time_are_refused(make: Make, loss_rows: int) -> None:
     with pytest.raises(ConfigError, match=f"loss_rows={loss_rows}: must be at least 1, or None"):

@@ -25,8 +25,8 @@ struct Finding {
     uint64_t count = 1;
 };
 
-// kind, kernel, pc or line, the other side's pc or line
-using Key = std::tuple<const char*, const KernelEntry*, uint64_t, uint64_t>;
+// kind, kernel, pc or line, the other side's pc or line; `unplaced`
+using Key = std::tuple<const char*, const KernelEntry*, uint64_t, uint64_t, std::string>;
 
 struct Findings {
     std::mutex lock;
@@ -43,6 +43,14 @@ Findings& findings() {
 
 uint64_t place_key(const Site& site) {
     return site.pc != 0 ? site.pc : static_cast<uint64_t>(site.line);
+}
+
+// What tells sides without a place apart, a memset's from a copy's: else all of a run were one.
+std::string unplaced(const Site& where, const Site& other, const std::string& allocation) {
+    std::string text;
+    for (const Site* site : {&where, &other})
+        if (place_key(*site) == 0 && site->what != nullptr) (text += site->what) += ' ';
+    return text.empty() ? text : text + allocation;
 }
 
 std::string title_of(const Region& region) {
@@ -81,7 +89,9 @@ void add(const char* kind, const Site& where, const Site* other, const std::stri
     const std::lock_guard<std::mutex> hold(all.lock);
     ++all.seen;
     const uint64_t place = place_key(where);
-    const Key key{kind, where.kernel, place, other != nullptr ? place_key(*other) : 0};
+    const Site& beside = other != nullptr ? *other : where;
+    const Key key{kind, where.kernel, place, other != nullptr ? place_key(*other) : 0,
+                  unplaced(where, beside, allocation)};
     const auto known = all.known.find(key);
     if (known != all.known.end()) {
         ++known->second->count;

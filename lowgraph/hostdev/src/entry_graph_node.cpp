@@ -34,8 +34,7 @@ LOWGRAPH_API CUresult cuGraphAddKernelNode_v2(CUgraphNode* phGraphNode, CUgraph 
 LOWGRAPH_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS* params) {
     LOWGRAPH_ENTRY(context);
     if (work_of<KernelWork>(hNode) == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    write_params(*find_node(hNode), params);
-    return CUDA_SUCCESS;
+    return write_params(*find_node(hNode), params);
 }
 
 LOWGRAPH_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS* params) {

@@ -21,20 +21,21 @@ CUresult read_params(const CUDA_KERNEL_NODE_PARAMS& params, Work* work) {
     return code;
 }
 
-void write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params) {
+CUresult write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params) {
     KernelWork& work = std::get<KernelWork>(node.work);
+    if (work.function->module == nullptr) return CUDA_ERROR_INVALID_HANDLE;  // its entry went too
     const KernelEntry& entry = *work.function->entry;
     node.argument_pointers.clear();
     for (int i = 0; i < entry.param_count; ++i)
         node.argument_pointers.push_back(work.args.data() + entry.offsets[i]);
     *params = CUDA_KERNEL_NODE_PARAMS{};
     params->func = handle_of(work.function);
-    if (work.function->module != nullptr)
-        params->ctx = reinterpret_cast<CUcontext>(work.function->module->context);
+    params->ctx = reinterpret_cast<CUcontext>(work.function->module->context);
     params->gridDimX = work.grid.x, params->gridDimY = work.grid.y, params->gridDimZ = work.grid.z;
     params->blockDimX = work.block.x, params->blockDimY = work.block.y, params->blockDimZ = work.block.z;
     params->sharedMemBytes = work.shared_bytes;
     params->kernelParams = node.argument_pointers.empty() ? nullptr : node.argument_pointers.data();
+    return CUDA_SUCCESS;
 }
 
 CUresult read_attribute(const KernelWork& work, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {

@@ -20,7 +20,8 @@ CUresult read_free(CUdeviceptr address, Work* work);
 CUresult read_params(CUgraphNodeParams& params, Work* work);
 
 // The argument pointers handed out lead into the node and hold until it changes or goes.
-void write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params);
+// INVALID_HANDLE: the kernel's module was unloaded.
+CUresult write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params);
 void write_params(const CopyWork& work, CUDA_MEMCPY3D* params);
 void write_params(const FillWork& work, CUDA_MEMSET_NODE_PARAMS* params);
 void write_params(const AllocWork& work, CUDA_MEM_ALLOC_NODE_PARAMS* params);

@@ -25,6 +25,23 @@ def test_captured_arguments_are_read_back(kit: Kit) -> None:
     assert ctypes.c_float.from_buffer_copy(params.args[1]).value == 1.5
 
 
+def test_a_kernel_whose_module_is_gone_has_no_parameters_to_read(kit: Kit, image: bytes) -> None:
+    """Where they lie in the arguments stood in the module; the node beside it is as it was."""
+    x = kit.vector()
+    gone = must(cu.cuModuleLoadData(image))
+    kept, kit.functions["add"] = kit.functions["add"], must(cu.cuModuleGetFunction(gone, b"add"))
+
+    def body() -> None:
+        kit.launch("add", x, 1.5)
+        must(cu.cuMemsetD32Async(x.address, 0, COUNT, kit.stream))
+
+    kernel, fill = graph.nodes(kit.capture(body))
+    kit.functions["add"] = kept
+    must(cu.cuModuleUnload(gone))
+    assert answer_of(cu.cuGraphKernelNodeGetParams(kernel)) == 400
+    assert int(must(cu.cuGraphMemsetNodeGetParams(fill)).dst) == x.address
+
+
 def test_each_kind_of_node_takes_new_parameters(kit: Kit) -> None:
     x, y, z = kit.vector(1.0), kit.vector(2.0), kit.vector()
 
