@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +15,17 @@ from tests.embedding import fake_cupy as fake
 from tests.embedding.small import Small
 from tests.embedding.theirs import Theirs
 from tests.support.rig import Rig
+
+
+@pytest.fixture(scope="package", autouse=True)
+def nothing_frozen() -> Iterator[None]:
+    """The collector tells of all objects, as where nobody calls `gc.freeze` (tests/conftest.py)."""
+    was_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    yield
+    if was_frozen:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ With CuPy's entry points recorded (fake_cupy), and the pool, the window and the 
 from __future__ import annotations
 
 import functools
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -55,17 +54,6 @@ def test_in_other_passes_nothing_is_set(small: Small) -> None:
         body=body_of(small, lambda: seen.append(fake.pinned.get() == fake.pinned_pool.malloc))
     )
     assert seen == [True, False] and stands()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_frozen() -> Iterator[None]:
-    """The collector tells of all objects, as where nobody calls `gc.freeze` (tests/conftest.py)."""
-    was_frozen = gc.get_freeze_count() > 0
-    gc.unfreeze()
-    yield
-    if was_frozen:
-        gc.collect()
-        gc.freeze()
 
 
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
