@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cuda.bindings import driver as bindings
 
 from lowgraph.driver import entry, event, graph, memory, stream
 from lowgraph.errors import CaptureError, ConfigError, DriverError
@@ -105,6 +106,35 @@ def test_fork_and_join(rig: Rig, scale: Kernel, x: Buffer) -> None:
     for handle in (fork, join):
         event.destroy(handle)
     stream.destroy(other)
+
+
+def test_kernels_keep_the_priorities_of_their_streams(rig: Rig, scale: Kernel, x: Buffer) -> None:
+    """In the graph, and in the executable, which would have that of its launch's stream else."""
+    greatest, y = stream.greatest_priority(), rig.empty(N)
+    assert greatest < 0
+    urgent = stream.create(priority=greatest)
+    assert (stream.priority_of(urgent), stream.priority_of(rig.stream)) == (greatest, 0)
+    ready, done = event.create(), event.create()
+    stream.begin_capture(rig.stream, "thread_local")
+    scale(rig.stream, 1, 128, y, x, 2.0, N)
+    event.record(ready, rig.stream)
+    stream.wait_event(urgent, ready)
+    scale(urgent, 1, 128, x, y, 2.0, N)
+    event.record(done, urgent)
+    stream.wait_event(rig.stream, done)
+    handle = stream.end_capture(rig.stream)
+    priority = bindings.CUkernelNodeAttrID.CU_LAUNCH_ATTRIBUTE_PRIORITY
+    found = [bindings.cuGraphKernelNodeGetAttribute(node, priority) for node in graph.nodes(handle)]
+    assert [(int(code), value.priority) for code, value in found] == [(0, 0), (0, greatest)]
+    executable = graph.instantiate(handle)
+    code, flags = bindings.cuGraphExecGetFlags(executable)
+    wanted = bindings.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+    assert (int(code), int(flags)) == (0, int(wanted))
+    graph.exec_destroy(executable)
+    graph.destroy(handle)
+    for each in (ready, done):
+        event.destroy(each)
+    stream.destroy(urgent)
 
 
 def test_update_changes_what_the_executable_does(rig: Rig, scale: Kernel, x: Buffer) -> None:
