@@ -13,7 +13,6 @@ import pytest
 
 from lowgraph import driver
 from lowgraph.blas import Blas
-from lowgraph.capture import GraphStep
 from lowgraph.driver import gate
 from lowgraph.driver.launch import LaunchConfig
 from lowgraph.kernels import Kernel, launch
@@ -25,6 +24,7 @@ from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.precision import Precision
 from tests.models import branched_step, cases, cases_mamba2
 from tests.models.bench import Bench
+from tests.models.passes import assert_captured_equals_eager
 from tests.support.rig import Rig
 
 # Wide enough for the kernels that are compiled when they are first called, which is in the priming.
@@ -82,24 +82,7 @@ def test_the_bits_are_those_of_one_stream(rig: Rig, case: str, branches: int) ->
 def test_a_captured_pass_gives_the_eager_bits(rig: Rig, case: str) -> None:
     inputs, targets = _batch(case)
     bench = _bench(rig, case, 1)
-    given = bench.put("inputs", inputs), bench.put("targets", targets)
-    flat = bench.model.gradients.flat
-
-    def body(stream: int) -> None:
-        bench.pool.give_back(bench.pass_over(*given))
-
-    step = GraphStep(
-        body, device=rig.device, pool=bench.pool, stream=rig.stream, library=rig.library
-    )
-    step()
-    eager = download(flat, rig.stream)
-    for _ in range(2):
-        bench.model.gradients.zero(rig.stream)
-        step()
-        np.testing.assert_array_equal(download(flat, rig.stream), eager)
-    report = step.report()
-    assert (report.replays, report.refusals) == (2, 0)
-    step.close()
+    assert_captured_equals_eager(bench, inputs, targets)
     bench.close()
 
 

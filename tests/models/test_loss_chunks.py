@@ -20,6 +20,7 @@ from tests.models import reference
 from tests.models.bench import Bench
 from tests.models.cases import batch_of, perturbed
 from tests.models.oracle import compare, split_key_bias, worst
+from tests.models.passes import assert_a_second_loss_leaves_nothing
 from tests.support.rig import Rig
 
 Array = npt.NDArray[Any]
@@ -147,17 +148,7 @@ def test_backward_before_the_loss_is_refused(make: Make, rig: Rig) -> None:
 
 @pytest.mark.host
 def test_a_second_loss_and_gradient_leaves_nothing_of_the_first(make: Make) -> None:
-    bench = make(16)
-    tokens, targets = map(bench.put, ("tokens", "targets"), batch_of(CONFIG, 3, seed=2))
-    slices = []
-    for times in (1, 2):  # the first pass also takes what lasts
-        trace = bench.model.forward(bench.rig.stream, tokens)
-        for _ in range(times):
-            loss = bench.model.loss_and_gradient(bench.rig.stream, trace, targets)
-            bench.pool.give_back(loss)
-        bench.model.backward(bench.rig.stream, trace)
-        slices.append(bench.pool.stats().slices)
-    assert slices[0] == slices[1]
+    assert_a_second_loss_leaves_nothing(make(16), *batch_of(CONFIG, 3, seed=2))
 
 
 @pytest.mark.host

@@ -19,6 +19,7 @@ from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
 from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
 from tests.models.oracle import Row, compare, nudged, worst
+from tests.models.passes import assert_a_second_loss_leaves_nothing
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -122,17 +123,7 @@ def test_backward_before_the_loss_is_refused(make: Make) -> None:
 @pytest.mark.host
 def test_a_second_loss_and_gradient_leaves_nothing_of_the_first(make: Make) -> None:
     config, batch = CASES["one-step"]
-    bench = make(config, 1)
-    inputs, targets = map(bench.put, ("inputs", "targets"), batch_of(config, batch, 2))
-    slices = []
-    for times in (1, 2):  # the first pass also takes what lasts
-        trace = bench.model.forward(bench.rig.stream, inputs)
-        for _ in range(times):
-            loss = bench.model.loss_and_gradient(bench.rig.stream, trace, targets)
-            bench.pool.give_back(loss)
-        bench.model.backward(bench.rig.stream, trace)
-        slices.append(bench.pool.stats().slices)
-    assert slices[0] == slices[1]
+    assert_a_second_loss_leaves_nothing(make(config, 1), *batch_of(config, batch, 2))
 
 
 def _no_block(layers: PerceptionLayers, stream: int, x: Slice, branch: Slice) -> Looped:

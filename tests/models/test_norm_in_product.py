@@ -15,16 +15,15 @@ import pytest
 
 from lowgraph.blas import Layer, Route, Routes
 from lowgraph.blas.routes import Chooser, choose
-from lowgraph.capture import GraphStep
 from lowgraph.driver.launch import LaunchConfig
 from lowgraph.kernels import Kernel, launch
-from lowgraph.memory import download
 from lowgraph.models import CharLM, CharLMConfig
 from lowgraph.precision import Precision
 from tests.models.bench import Bench
 from tests.models.branched_step import routes as in_one
 from tests.models.cases import batch_of, perturbed
 from tests.models.oracle import split_key_bias
+from tests.models.passes import assert_captured_equals_eager
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -96,24 +95,7 @@ def test_the_bits_do_not_depend_on_branches(make: Make, branches: int) -> None:
 
 
 def test_a_captured_pass_gives_the_eager_bits(rig: Rig, make: Make) -> None:
-    bench = make(in_one).bench
-    given = [bench.put(name, values) for name, values in zip("it", BATCH, strict=True)]
-    flat = bench.model.gradients.flat
-
-    def body(stream: int) -> None:
-        bench.pool.give_back(bench.pass_over(*given))
-
-    step = GraphStep(
-        body, device=rig.device, pool=bench.pool, stream=rig.stream, library=rig.library
-    )
-    step()
-    eager = download(flat, rig.stream)
-    for _ in range(2):
-        bench.model.gradients.zero(rig.stream)
-        step()
-        np.testing.assert_array_equal(download(flat, rig.stream), eager)
-    assert step.report().refusals == 0
-    step.close()
+    assert_captured_equals_eager(make(in_one).bench, *BATCH)
 
 
 def kernels_of(monkeypatch: pytest.MonkeyPatch, passes: Passes) -> Counter[str]:
