@@ -133,3 +133,15 @@ def lost_commands(page: Path) -> list[str]:
 def test_what_the_pages_name_is_there(lost: Callable[[Path], list[str]]) -> None:
     found = {page.name: names for page in PAGES if (names := lost(page))}
     assert not found
+
+
+def test_readme_leads_to_every_page() -> None:
+    linked = set(LINK.findall(_text(ROOT / "README.md")))
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert pages <= {target.partition("#")[0] for target in linked}
+
+
+def test_the_decisions_are_all_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    linked = set(LINK.findall(_text(folder / "README.md")))
+    assert {path.name for path in folder.glob("0*.md")} <= linked
