@@ -1,0 +1,48 @@
+"""The wider random sequences: each of their calls is drawn, can be made, and has one answer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lowgraph.driver import Device
+from tests.traces.record_wild import answers
+from tests.traces.verbs import VERBS
+from tests.traces.wild import FIRST_WIDE_SEED, scenario_of
+from tests.traces.wild_themes import THEMES, Theme
+from tests.traces.world import module_image
+
+SEEDS = range(FIRST_WIDE_SEED, FIRST_WIDE_SEED + 2000)
+RUN_TWICE = range(FIRST_WIDE_SEED, FIRST_WIDE_SEED + 70)
+
+HOLE = re.compile(r"\\\{\w+\\\}")
+
+
+def _forms(theme: Theme) -> list[str]:
+    """Every step that may be drawn, with its holes."""
+    tables = theme.capture, theme.build, theme.use, theme.outside
+    return [form for table in tables for form in table]
+
+
+def test_every_call_of_a_theme_is_drawn() -> None:
+    drawn = {step.removeprefix("@") for seed in SEEDS for step in scenario_of(seed).steps}
+    for theme in THEMES:
+        for form in _forms(theme):
+            pattern = re.compile(HOLE.sub(r"\\S+", re.escape(form)))
+            assert any(pattern.fullmatch(step) for step in drawn), form
+
+
+def test_every_hole_of_a_theme_can_be_filled() -> None:
+    """A step with a hole that nothing fills would be drawn as it stands."""
+    for seed in SEEDS:
+        for step in scenario_of(seed).steps:
+            assert "{" not in step, (seed, step)
+            assert step.removeprefix("@").split()[0] in VERBS, (seed, step)
+
+
+@pytest.mark.host
+def test_two_runs_of_a_sequence_are_answered_alike(device: Device) -> None:
+    image = module_image(device)
+    for seed in RUN_TWICE:
+        assert answers(device, image, seed) == answers(device, image, seed), seed
