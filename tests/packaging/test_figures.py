@@ -57,7 +57,7 @@ def test_readmes_step_of_nano_is_the_trainers() -> None:
     newest = _result("train_nano_no_graph")["step_us"] / 1000
     graphed = _result("train_nano")
     words = " ".join(README.split())
-    assert f"{graphed['nodes']} kernels there" in words
+    assert f"{graphed['nodes']} kernels on the H200" in words
     assert f"takes {newest:.2f} ms launched kernel by kernel" in words
     assert f"**{graphed['step_us'] / 1000:.3f} ms as one graph launch**" in words
     assert f"({min(plain):.1f} to {max(plain):.1f} ms in {len(plain)} runs)" in words
@@ -76,8 +76,8 @@ def test_readmes_price_of_a_call_is_measured() -> None:
         if row["what"] == "step() with an input"
     ]
     words = " ".join(README.split())
-    assert f"costs {min(above):.1f} to {max(above):.1f} us above a bare" in words
-    assert f"and {min(checked):.1f} to {max(checked):.1f} us with a checked input" in words
+    assert f"costs {min(above):.1f} to {max(above):.1f} us more than a bare" in words
+    assert f"and {min(checked):.1f} to {max(checked):.1f} us more with a checked input" in words
 
 
 def test_the_page_on_recapture_has_the_costs_of_updates() -> None:
