@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from types import TracebackType
 
 from lowgraph import driver
+from lowgraph.capture.closing import Closing
 from lowgraph.capture.phase import Phase
 from lowgraph.capture.shapes_report import ShapesReport
 from lowgraph.capture.step import GraphStep
@@ -61,7 +61,7 @@ class _Entry:
             driver.event.destroy(event)
 
 
-class ShapeKeyedSteps:
+class ShapeKeyedSteps(Closing):
     """See the module. One thread uses it.
 
     make: gives the step of a key, not yet run; the cache closes it. A key is any hashable value.
@@ -141,19 +141,6 @@ class ShapeKeyedSteps:
         self._closed = True
         while self._entries:
             self._entries.popitem()[1].close()
-
-    def __enter__(self) -> ShapeKeyedSteps:
-        """Return the cache, to be closed at the end of the `with` block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close every step."""
-        self.close()
 
     # ---- inside ----
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from types import TracebackType
 
 from lowgraph import driver
 from lowgraph.capture import watching
+from lowgraph.capture.closing import Closing
 from lowgraph.capture.graph import CapturedGraph
 from lowgraph.capture.interrupts import shielded
 from lowgraph.capture.passes import Body, StepPasses, to_stderr
@@ -48,7 +48,7 @@ from lowgraph.memory import PersistentPool, open_window
 __all__ = ["Body", "GraphStep"]
 
 
-class GraphStep:
+class GraphStep(Closing):
     """See the module. One thread drives a step; another one may close it.
 
     body: a plain callable that enqueues one whole step on the stream it is given. It runs several
@@ -274,19 +274,6 @@ class GraphStep:
         report.pool_bytes = self._passes.pool.stats().reserved
         report.retained_bytes = 0 if self._graph is None else self._graph.retained_bytes
         return report
-
-    def __enter__(self) -> GraphStep:
-        """Return the step, to be closed at the end of the `with` block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the step."""
-        self.close()
 
     # ---- the way to a graph, and on without ----
 

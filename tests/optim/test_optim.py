@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from lowgraph.specs import TensorSpec
 from tests.ops import twins
 from tests.ops.compare import ROUNDOFF, assert_close, assert_same_bits
 from tests.optim.bench import SHAPES, Bench, Tensors, draw
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -29,15 +31,8 @@ Make = Callable[..., Bench]
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
     """Benches that are closed when the test ends."""
-    made: list[Bench] = []
-
-    def build(*args: Any, **options: Any) -> Bench:
-        made.append(Bench(rig, *args, **options))
-        return made[-1]
-
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(partial(Bench, rig)) as build:
+        yield build
 
 
 def rates(schedule: str = "cosine") -> list[float]:

@@ -130,7 +130,7 @@ struct Graph {
     std::vector<uint64_t> inside;  // of a conditional node's body: uids of the graphs around it, outermost first
 };
 
-// ---- Capture state carried by streams and events (capture.cpp owns its meaning) ----
+// ---- Capture state carried by streams and events (capture_rules.cpp owns its meaning) ----
 struct Capture {
     uint64_t id = 0;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
