@@ -82,6 +82,7 @@ bool Block::run(uint64_t index) {
         std::memset(state.dynamic_shared, 0xff, state.dynamic_shared_bytes);
     aborted_ = to_end = false;
     stacks.reset();
+    copies.begin_block();
     stack_of_[0] = stacks.take();
     if (in_order == 0) begin_shuffled(index);
     if (watched()) watcher->block_begins(*this, index);
