@@ -82,8 +82,8 @@ __attribute__((noinline)) void report_unwritten(const Access& access, const Plac
                                 what + "no thread of the block has written: " + spot);
         const Site started = start_of(*copy, thread);
         return report_named(kind::uninitialised_read, where, name,
-                            what + "an asynchronous copy is still to bring, as its thread has not "
-                                   "waited for that: " + spot,
+                            what + "an asynchronous copy is still to bring, for its thread has not "
+                                   "waited for it: " + spot,
                             &started);
     }
     char title[240];

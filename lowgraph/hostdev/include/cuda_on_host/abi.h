@@ -48,6 +48,7 @@ struct ThreadState {
     uint32_t linear;   // this thread's number in its block, x fastest
     uint32_t threads;  // threads of the block
     uint32_t fibers;   // 0 while the block's threads still run one after another as a plain loop
+    uint32_t late_copies;  // 1: an asynchronous copy arrives at the wait for it, 0: at once
     Block* runner;     // null when no kernel runs in this OS thread
     WarpDelivery* delivery;  // of this thread's warp; valid after its first wait
 };
@@ -84,7 +85,7 @@ LOWGRAPH_ABI lowgraph::SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t v
 // The thread has returned. 1: run the thread that lowgraph_thread now names on this stack; 0: the
 // block is over.
 LOWGRAPH_ABI int lowgraph_next_thread();
-// Asynchronous copies (async_copies.h). A started copy of `bytes`, of which `read` come from `from`
+// Asynchronous copies (async_copies.h), where ThreadState::late_copies says so. A started copy of `bytes`, of which `read` come from `from`
 // and zeros behind them, is made when the thread waits for the batch that it is in; pc: where it
 // was started, for the checker.
 LOWGRAPH_ABI void lowgraph_copy_start(void* to, const void* from, uint32_t bytes, uint32_t read,
