@@ -1,6 +1,7 @@
 // The asynchronous copies of a block's threads that have been started and not waited for
 // (include/cuda_on_host/async_copies.h). What no wait is for is never made.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -38,8 +39,8 @@ public:
         if (batch_ends_.size() <= newest) return;
         const size_t batches = batch_ends_.size() - newest, count = batch_ends_[batches - 1];
         for (size_t i = 0; i < count; ++i) arrive(copies_[i]);
-        copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(count));
-        batch_ends_.erase(batch_ends_.begin(), batch_ends_.begin() + static_cast<ptrdiff_t>(batches));
+        drop(copies_, count);
+        drop(batch_ends_, batches);
         for (size_t& end : batch_ends_) end -= count;
     }
     const AsyncCopy* find(uint64_t address) const {
@@ -50,6 +51,11 @@ public:
     void forget() { copies_.clear(), batch_ends_.clear(); }
 
 private:
+    template <class T>
+    static void drop(std::vector<T>& from, size_t count) {
+        from.erase(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+
     std::vector<AsyncCopy> copies_;
     std::vector<size_t> batch_ends_;  // of the closed batches, in copies_
 };
