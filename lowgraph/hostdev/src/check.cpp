@@ -162,7 +162,7 @@ bool see(const Access& access, bool loads) {
 
 namespace {
 
-// Of the two accesses of a copy each has a pc to be remembered by, both in the call that started it.
+// Each of a copy's two accesses has a pc to be remembered by, both in the call that started it.
 Access source_of(const AsyncCopy& copy) {
     return {reinterpret_cast<uint64_t>(copy.from), copy.read, false, false, copy.pc - 1, 0};
 }

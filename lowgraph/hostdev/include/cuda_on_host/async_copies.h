@@ -31,8 +31,8 @@ LOWGRAPH_INLINE void lowgraph_put_copy_off(void* to, const void* from, size_t by
     for (size_t i = 0; i < bytes / 4; i++) static_cast<volatile uint32_t*>(to)[i] = 0xffffffffu;
 }
 
-// bytes: 4, 8 or 16, of which the last `zeros` are not read but zeroed; both addresses are multiples
-// of it.
+// bytes: 4, 8 or 16, of which the last `zeros` are not read but zeroed; both addresses are
+// multiples of it.
 LOWGRAPH_INLINE void __pipeline_memcpy_async(void* to, const void* from, size_t bytes,
                                              size_t zeros = 0, LOWGRAPH_HERE) {
     if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes) {
