@@ -24,6 +24,7 @@
 #include "cuda_on_host/quiet.h"
 
 #include "cuda_on_host/sync.h"
+#include "cuda_on_host/async_copies.h"
 #include "cuda_on_host/atomics.h"
 #include "cuda_on_host/intrinsics.h"
 #include "cuda_on_host/conditional.h"

@@ -54,6 +54,7 @@ void Block::prepare(Job& work_job) {
                 for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
     }
     in_order = shuffling() ? 0 : ~0u;
+    lowgraph_thread.late_copies = shuffling() || watched();
     code = kernel_code(reinterpret_cast<uint64_t>(launch.kernel->run));
     // Outside the kernel's fibers: the first touch may allocate.
     shared_tail_ = launch.kernel->touch();
@@ -82,6 +83,7 @@ bool Block::run(uint64_t index) {
         std::memset(state.dynamic_shared, 0xff, state.dynamic_shared_bytes);
     aborted_ = to_end = false;
     stacks.reset();
+    copies.begin_block();
     stack_of_[0] = stacks.take();
     if (in_order == 0) begin_shuffled(index);
     if (watched()) watcher->block_begins(*this, index);

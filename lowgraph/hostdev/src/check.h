@@ -22,6 +22,7 @@ struct Access {
     bool atomic;
     uint64_t pc;
     int order;  // of an atomic: __ATOMIC_RELAXED ...
+    uint32_t copy_since = 0;  // an asynchronous copy that arrives: race_now() as it was started
 };
 
 // Who did something, and where. A source place instead of a pc: set file and line, leave pc 0.
