@@ -56,30 +56,44 @@ void report_wrong(const Access& access, const Wrong& wrong, const std::string& i
     else report_named(wrong.kind, here(access.pc), wrong.name, text);
 }
 
+// Nobody writes the padding between a struct's members, and a copy of the whole reads it: nothing
+// here tells it from a member.
+std::string note_on_padding(const Access& access, const Place& place) {
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < access.bytes; ++i)
+        missing += place.written.unwritten(access.address + i, 1) != 0;
+    if (missing == access.bytes || access.bytes < 8) return "";
+    return "; " + bytes_text(missing) + " of it, the others are written: if a struct's padding, copy its "
+           "members one by one or set the whole to 0 first";
+}
+
 __attribute__((noinline)) void report_unwritten(const Access& access, const Place& place,
                                                 uint64_t address) {
     if (count_again(kind::uninitialised_read, running_kernel(), access.pc)) return;
     const Site where = here(access.pc);
+    const std::string hint = note_on_padding(access, place);
     const std::string what =
         std::string(verb(access)) + " of " + bytes_text(access.bytes) + " that ";
     if (place.space == Space::shared) {
         const std::string name = shared_title(place);
         report_named(kind::uninitialised_read, where, name,
                      what + "no thread of the block has written: " +
-                         bytes_text(address - place.start) + " into '" + name + "'");
+                         bytes_text(address - place.start) + " into '" + name + "'" + hint);
         return;
     }
     char title[240];
     describe_address(address, title, sizeof title);
     report(kind::uninitialised_read, where, nullptr, address,
-           what + "nobody has written: " + title);
+           what + "nobody has written: " + title + hint);
 }
 
 // An index outside one dimension of an array, at an address that is inside the whole of it.
 void report_index(const Access& access, const Place& place, const std::string& index) {
     if (count_again(kind::out_of_bounds, running_kernel(), access.pc)) return;
     const Site where = here(access.pc);
-    const std::string text = index + ": " + verb(access) + " of another row or element";
+    // It may be another access: those of local variables are not seen.
+    const std::string text = index + " is outside of it; next in the line: " + verb(access) +
+                             " of " + bytes_text(access.bytes);
     if (place.space == Space::shared)
         report_named(kind::out_of_bounds, where, shared_title(place), text);
     else report(kind::out_of_bounds, where, nullptr, access.address, text);
@@ -113,6 +127,7 @@ __attribute__((noinline)) Looked look_up(const Access& access, Remembered& slot)
         return Looked::found;
     }
     slot.pc = 0;
+    if (!index.empty() && wrong.kind == kind::host_pointer) wrong.kind = kind::out_of_bounds;
     report_wrong(access, wrong, index);
     return wrong.fatal ? Looked::end : Looked::told;
 }

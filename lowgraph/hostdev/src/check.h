@@ -22,6 +22,7 @@ struct Access {
     bool atomic;
     uint64_t pc;
     int order;  // of an atomic: __ATOMIC_RELAXED ...
+    bool of_block = false;  // an atomic that holds among the threads of a block only
 };
 
 // Who did something, and where. A source place instead of a pc: set file and line, leave pc 0.
