@@ -43,9 +43,11 @@ def test_a_place_is_told_once_and_counted(checked: Run) -> None:
     assert "seen 32 times" in checked.out
 
 
-def test_padding_is_told_with_its_remedy(checked: Run) -> None:
-    (found,) = checked.of("padding")
-    assert "7 bytes of it, the others are written: if a struct's padding" in found["text"]
+def test_what_may_be_padding_is_told_with_its_remedy(checked: Run) -> None:
+    (found,) = checked.of("half_a_number")
+    assert "4 bytes of it, the others are written: if a struct's padding" in found["text"]
+    (found,) = checked.of("copied_nothing")
+    assert "padding" not in found["text"]
 
 
 def test_what_is_wrong_with_a_kernels_own_memory_is_told(checked: Run) -> None:

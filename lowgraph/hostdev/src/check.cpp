@@ -2,6 +2,7 @@
 
 #include "block.h"
 #include "check_access.h"
+#include "check_copies.h"
 #include "check_findings.h"
 #include "check_index.h"
 #include "check_launch.h"
@@ -56,8 +57,8 @@ void report_wrong(const Access& access, const Wrong& wrong, const std::string& i
     else report_named(wrong.kind, here(access.pc), wrong.name, text);
 }
 
-// Nobody writes the padding between a struct's members, and a copy of the whole reads it: nothing
-// here tells it from a member.
+// Nobody writes the padding between a struct's members. What reads it with them is a copy mostly
+// (check_copies.h); of what is none, nothing here tells padding from a member.
 std::string note_on_padding(const Access& access, const Place& place) {
     uint32_t missing = 0;
     for (uint32_t i = 0; i < access.bytes; ++i)
@@ -150,9 +151,13 @@ bool see(const Access& access, bool loads) {
         const bool small = access.bytes <= 16;
         if (loads && (!small || place.written.unwritten(access.address, access.bytes) != 0)) {
             const uint64_t missing = first_unwritten(access, place);
-            if (missing != 0) report_unwritten(access, place, missing);
+            if (missing != 0 && !copies_holes(access, place.written))
+                report_unwritten(access, place, missing);
         }
-        if (access.write) place.written.set_all(access.address, access.bytes);
+        if (access.write) {
+            place.written.set_all(access.address, access.bytes);
+            if (access.bytes >= 8) note_wide_write(access, place.written);
+        }
     }
     if (place.watched) race_access(access, place.space);
     return true;

@@ -236,16 +236,49 @@ extern "C" __global__ void heap_race_clean(float* y, const float* x, int n) {
         delete[] own;
     }
 }
-// A struct's padding is read with the rest of it, and is told, with what to do about it.
+// A struct is copied with its padding, which nobody has written: no use of it.
 struct Tagged {
     char tag;
     double value;
 };
-extern "C" __global__ void padding(float* y, const float* x, int n) {
+extern "C" __global__ void padding_clean(float* y, const float* x, int n) {
     __shared__ Tagged all[32], turned[32];
     all[threadIdx.x].tag = 1;
     all[threadIdx.x].value = x[threadIdx.x];
     __syncthreads();
-    turned[threadIdx.x] = all[31 - threadIdx.x];  // BUG uninitialised-read all
+    turned[threadIdx.x] = all[31 - threadIdx.x];
     y[threadIdx.x] = turned[threadIdx.x].tag + (float)turned[threadIdx.x].value;
+}
+// A member that is missing is missing in the copy, and told where it is used.
+extern "C" __global__ void copied_hole(float* y, const float* x, int n) {
+    __shared__ Tagged all[32], turned[32];
+    all[threadIdx.x].value = x[threadIdx.x];
+    __syncthreads();
+    turned[threadIdx.x] = all[31 - threadIdx.x];
+    y[threadIdx.x] = turned[threadIdx.x].tag +  // BUG uninitialised-read turned
+                     (float)turned[threadIdx.x].value;
+}
+// What is read as one number is used.
+extern "C" __global__ void half_a_number(float* y, const float* x, int n) {
+    __shared__ __align__(8) float pair[64];
+    pair[2 * threadIdx.x] = x[threadIdx.x];
+    long long both = *(const long long*)&pair[2 * threadIdx.x];  // BUG uninitialised-read pair
+    y[threadIdx.x] = (float)both;
+}
+// A copy of what is not there at all.
+extern "C" __global__ void copied_nothing(float* y, const float* x, int n) {
+    __shared__ Tagged all[32], turned[32];
+    turned[threadIdx.x] = all[threadIdx.x];  // BUG uninitialised-read all
+    y[threadIdx.x] = x[threadIdx.x] + (float)turned[threadIdx.x].value;
+}
+
+// Shared memory that no line writes, or none reads: the compiler would make 0, or nothing, of it.
+extern "C" __global__ void never_written(float* y, const float* x, int n) {
+    __shared__ float tile[32];
+    y[threadIdx.x] = x[threadIdx.x] + tile[31 - threadIdx.x];  // BUG uninitialised-read tile
+}
+extern "C" __global__ void never_read(float* y, const float* x, int n) {
+    __shared__ float tile[32];
+    tile[threadIdx.x + 1] = x[threadIdx.x];  // BUG out-of-bounds tile
+    y[threadIdx.x] = x[threadIdx.x];
 }
