@@ -85,8 +85,8 @@ def translate(text: str, source: Path) -> Unit:
     _refuse_leftovers(body, source)
     body = re.sub(rf"{_BOUNDS}\s*{_PARENS}", "", body)
     # A block runs on one OS thread, so a thread-local variable is one a block; alignas goes first.
-    # To the compiler a variable that nobody writes is the constant 0, and one that nobody reads needs
-    # no writes: neither is an access to check then.
+    # To the compiler a variable that nobody writes is the constant 0, and one that nobody reads is
+    # nothing: no access would be left to check.
     local = "__attribute__((used)) thread_local" if check.enabled() else "thread_local"
     body = _ALIGNED_SHARED.sub(rf"\1 {local}", body).replace(_SHARED, local)
     if not found.places:
