@@ -33,7 +33,6 @@
 #include "cuda_on_host/conversions.h"
 #include "cuda_on_host/special_functions.h"
 #include "cuda_on_host/memory_hints.h"
-#include "cuda_on_host/scoped_atomics.h"
 #include "cuda_on_host/warp_votes.h"
 #include "cuda_on_host/stub.h"
 #include "cuda_on_host/check_hooks.h"

@@ -188,6 +188,16 @@ SwitchPlan Block::suspend_for(uint32_t next) {
     return change_to(next);
 }
 
+// In a ring through the whole block: the one that is waited for may be of any warp.
+SwitchPlan Block::let_others_run() {
+    const uint32_t threads = lowgraph_thread.threads, self = lowgraph_thread.linear;
+    for (uint32_t step = 1; step < threads; ++step) {
+        const uint32_t next = (self + step) % threads;
+        if (warp_of(next).ready() >> next % 32 & 1) return suspend_for(next);
+    }
+    return {nullptr, nullptr};
+}
+
 void Block::release_barrier() {
     if (watched()) watcher->barrier_completes(*this);
     for (uint32_t i = 0; i < warp_count_; ++i) warps[i].at_barrier = 0;

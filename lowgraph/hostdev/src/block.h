@@ -71,6 +71,8 @@ struct Block {
     SwitchPlan go_on() {
         return __builtin_expect(in_order != 0, 1) ? SwitchPlan{nullptr, nullptr} : give_way();
     }
+    // The calling thread could go on, but all others that can run come first.
+    SwitchPlan let_others_run();
     void release_barrier();
     // Ends the block at once, from whatever stack.
     [[noreturn]] void abandon();

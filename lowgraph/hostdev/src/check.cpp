@@ -2,6 +2,7 @@
 
 #include "block.h"
 #include "check_access.h"
+#include "check_copies.h"
 #include "check_findings.h"
 #include "check_index.h"
 #include "check_launch.h"
@@ -66,10 +67,22 @@ Site start_of(const AsyncCopy& copy, uint32_t thread) {
     return site;
 }
 
+// Nobody writes the padding between a struct's members. What reads it with them is a copy mostly
+// (check_copies.h); of what is none, nothing here tells padding from a member.
+std::string note_on_padding(const Access& access, const Place& place) {
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < access.bytes; ++i)
+        missing += place.written.unwritten(access.address + i, 1) != 0;
+    if (missing == access.bytes || access.bytes < 8) return "";
+    return "; " + bytes_text(missing) + " of it, the others are written: if a struct's padding, copy its "
+           "members one by one or set the whole to 0 first";
+}
+
 __attribute__((noinline)) void report_unwritten(const Access& access, const Place& place,
                                                 uint64_t address) {
     if (count_again(kind::uninitialised_read, running_kernel(), access.pc)) return;
     const Site where = here(access.pc);
+    const std::string hint = note_on_padding(access, place);
     const std::string what =
         std::string(verb(access)) + " of " + bytes_text(access.bytes) + " that ";
     if (place.space == Space::shared) {
@@ -79,7 +92,7 @@ __attribute__((noinline)) void report_unwritten(const Access& access, const Plac
         const AsyncCopy* const copy = lowgraph_thread.runner->copies.find(address, &thread);
         if (copy == nullptr)
             return report_named(kind::uninitialised_read, where, name,
-                                what + "no thread of the block has written: " + spot);
+                                what + "no thread of the block has written: " + spot + hint);
         const Site started = start_of(*copy, thread);
         return report_named(kind::uninitialised_read, where, name,
                             what + "an asynchronous copy is still to bring, for its thread has not "
@@ -89,14 +102,16 @@ __attribute__((noinline)) void report_unwritten(const Access& access, const Plac
     char title[240];
     describe_address(address, title, sizeof title);
     report(kind::uninitialised_read, where, nullptr, address,
-           what + "nobody has written: " + title);
+           what + "nobody has written: " + title + hint);
 }
 
 // An index outside one dimension of an array, at an address that is inside the whole of it.
 void report_index(const Access& access, const Place& place, const std::string& index) {
     if (count_again(kind::out_of_bounds, running_kernel(), access.pc)) return;
     const Site where = here(access.pc);
-    const std::string text = index + ": " + verb(access) + " of another row or element";
+    // It may be another access: those of local variables are not seen.
+    const std::string text = index + " is outside of it; next in the line: " + verb(access) +
+                             " of " + bytes_text(access.bytes);
     if (place.space == Space::shared)
         report_named(kind::out_of_bounds, where, shared_title(place), text);
     else report(kind::out_of_bounds, where, nullptr, access.address, text);
@@ -130,6 +145,7 @@ __attribute__((noinline)) Looked look_up(const Access& access, Remembered& slot)
         return Looked::found;
     }
     slot.pc = 0;
+    if (!index.empty() && wrong.kind == kind::host_pointer) wrong.kind = kind::out_of_bounds;
     report_wrong(access, wrong, index);
     return wrong.fatal ? Looked::end : Looked::told;
 }
@@ -152,9 +168,13 @@ bool see(const Access& access, bool loads) {
         const bool small = access.bytes <= 16;
         if (loads && (!small || place.written.unwritten(access.address, access.bytes) != 0)) {
             const uint64_t missing = first_unwritten(access, place);
-            if (missing != 0) report_unwritten(access, place, missing);
+            if (missing != 0 && !copies_holes(access, place.written))
+                report_unwritten(access, place, missing);
         }
-        if (access.write) place.written.set_all(access.address, access.bytes);
+        if (access.write) {
+            place.written.set_all(access.address, access.bytes);
+            if (access.bytes >= 8) note_wide_write(access, place.written);
+        }
     }
     if (place.watched) race_access(access, place.space);
     return true;

@@ -22,6 +22,7 @@ struct Access {
     bool atomic;
     uint64_t pc;
     int order;  // of an atomic: __ATOMIC_RELAXED ...
+    bool of_block = false;  // an atomic that holds among the threads of a block only
     uint32_t copy_since = 0;  // an asynchronous copy that arrives: race_now() as it was started
 };
 

@@ -2,6 +2,7 @@
 #include "block.h"
 #include "check_access.h"
 #include "check_findings.h"
+#include "check_heap.h"
 #include "check_launch.h"
 #include "check_places.h"
 #include "images.h"
@@ -15,7 +16,10 @@ class CheckWatcher final : public Watcher {
 public:
     explicit CheckWatcher(Watcher* races) : races_(races) {}
 
-    void launch_begins(const Job& job) override { if (races_) races_->launch_begins(job); }
+    void launch_begins(const Job& job) override {
+        renew_heap();
+        if (races_) races_->launch_begins(job);
+    }
     void launch_ends() override { if (races_) races_->launch_ends(); }
     void block_begins(Block& block, uint64_t index) override {
         note_stacks();

@@ -29,5 +29,7 @@ void race_work_end();
 // Stream-ordered memory comes and goes: its first and its last use.
 void race_allocated(uint64_t address, uint64_t bytes);
 void race_freed(uint64_t address);
+// Memory that nobody has used yet: what was there before was something else.
+void race_unused(uint64_t start, uint64_t end);
 
 }  // namespace lowgraph

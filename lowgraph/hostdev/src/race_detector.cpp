@@ -108,6 +108,8 @@ std::string RaceDetector::describe(Mark mark, bool wrote, const Look& look) cons
     if (wrote && wrote_under_way(mark, look)) return text + " while that was under way";
     if (!own_block) {
         text += ", with no __threadfence() and atomic between them";
+        if (access.of_block || sites_.is_of_block(mark.site()))
+            text += "; an atomic of block scope (..._block) holds within its block only";
         return text + note_on_arguments(access.address);
     }
     text += own_warp ? ", with no __syncwarp() or __syncthreads() between them"

@@ -51,6 +51,7 @@ struct ThreadState {
     uint32_t late_copies;  // 1: an asynchronous copy arrives at the wait for it, 0: at once
     Block* runner;     // null when no kernel runs in this OS thread
     WarpDelivery* delivery;  // of this thread's warp; valid after its first wait
+    uint32_t poller, polls;  // the thread that made the last atomic, and how many in a row
 };
 
 // How a thread that has to wait gives up the processor; load is null when it may go on at once.
@@ -82,6 +83,8 @@ LOWGRAPH_ABI int lowgraph_barrier_or();
 // source: the lane whose value the caller wants, or `vote`.
 LOWGRAPH_ABI lowgraph::SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t value,
                                                        uint32_t source, const char* file, int line);
+// The calling thread could go on, but may be asking memory for what another one has yet to write.
+LOWGRAPH_ABI lowgraph::SwitchPlan lowgraph_give_way();
 // The thread has returned. 1: run the thread that lowgraph_thread now names on this stack; 0: the
 // block is over.
 LOWGRAPH_ABI int lowgraph_next_thread();
