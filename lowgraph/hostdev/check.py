@@ -44,6 +44,8 @@ class Site:
     """Who did it, and where: a kernel's name, or "copy" or "memset" with neither block nor thread.
 
     file: the source file's full path, None where it is not known.
+    access: "read", "write", "read and write", "atomic update", "atomic read"; None for none.
+    work: of a node race: the node's number in its graph, or the stream ("stream 5"); else None.
     """
 
     kernel: str | None
@@ -51,6 +53,8 @@ class Site:
     line: int | None
     block: Index | None
     thread: Index | None
+    access: str | None
+    work: str | None
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Finding:
 
     kind: out-of-bounds, use-after-free, uninitialised-read, misaligned, host-pointer, shared-race,
         global-race, divergent-barrier, shuffle-mask, node-race or endless-kernel.
-    allocation: name of the slice, variable or allocation, None where there is none.
+    allocation: name of the slice, variable, local array or allocation, None where there is none.
     """
 
     kind: str
@@ -104,8 +108,8 @@ def apply(library: ctypes.CDLL) -> None:
 def findings() -> list[Finding]:
     """Return what was found so far, in the order it was first met.
 
-    Work in flight may add to it: synchronise first. One finding for each kind, kernel, line and
-    line of the other side.
+    Work in flight may add to it: synchronise first. One finding for each kind, kernel, line, line
+    of the other side, and memory; without another side, for each access too.
     """
     from lowgraph.hostdev import control
 
@@ -117,7 +121,8 @@ def findings() -> list[Finding]:
             found.kind,
             site.kernel,
             (site.file, site.line),
-            None if other is None else (other.kernel, other.file, other.line),
+            site.access if other is None else (other.kernel, other.file, other.line),
+            found.allocation,
         )
         first = merged.get(key)
         merged[key] = found if first is None else replace(first, count=first.count + found.count)
@@ -165,6 +170,8 @@ def _site(fields: dict[str, Any]) -> Site:
         fields["line"],
         _index(fields["block"]),
         _index(fields["thread"]),
+        fields["access"],
+        fields["work"],
     )
 
 

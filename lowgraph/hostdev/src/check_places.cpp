@@ -7,6 +7,7 @@
 #include <set>
 
 #include "block.h"
+#include "check_findings.h"
 #include "check_heap.h"
 #include "check_shared.h"
 #include "images.h"
@@ -153,14 +154,37 @@ bool find_place(const Access& access, Place* place, Wrong* wrong) {
     if (const Image* image = image_of(access.address))
         return image_place(access, *image, place, wrong);
     if (registered_place(access, place)) return true;
-    const bool null = access.address < page_bytes;
-    char where[96];
-    snprintf(where, sizeof where, null ? "at a null pointer (address 0x%llx)"
-                                       : "at 0x%llx, which is host memory: no device pointer",
-             static_cast<unsigned long long>(access.address));
-    *wrong = {null ? kind::out_of_bounds : kind::host_pointer, where, 0, "", true};
-    wrong->fatal = access.write || !is_readable(access.address, access.bytes);
+    const bool is_there = is_readable(access.address, access.bytes);
+    const char* text = "at 0x%llx, where no memory is: no pointer at all, or one far out of bounds";
+    if (access.address < page_bytes) text = "at a null pointer (address 0x%llx)";
+    else if (is_there) text = "at 0x%llx, which is host memory: no device pointer";
+    char where[120];
+    snprintf(where, sizeof where, text, static_cast<unsigned long long>(access.address));
+    *wrong = {is_there ? kind::host_pointer : kind::out_of_bounds, where, 0, "", true};
+    wrong->fatal = access.write || !is_there;
     return false;
+}
+
+std::string memory_name(uint64_t address) {
+    if (in_device_memory(address)) return allocation_name(address);
+    if (is_in_heap(address)) return heap_name;
+    const Image* image = image_of(address);
+    if (image == nullptr) return allocation_name(address);
+    std::string name;
+    for (const Variable& variable : image->data) {
+        if (variable.value > address) break;
+        name = address < variable.value + variable.bytes + red_zone ? variable.name() : "";
+    }
+    return name;
+}
+
+std::string touched_name(uint64_t address) {
+    if (in_device_memory(address) || is_in_heap(address) || !is_shared(address))
+        return memory_name(address);
+    Place place;
+    Wrong wrong;
+    const Access access{address, 1, false, false, 0, 0};
+    return shared_place(access, &place, &wrong) ? shared_title(place) : wrong.name;
 }
 
 void close_opened_pages() {

@@ -23,6 +23,12 @@ Site site_of(const WorkRecord& record, uint64_t address) {
     return site;
 }
 
+std::string work_title(const WorkRecord& record) {
+    const std::string stream = "stream " + std::to_string(record.place.stamp->stream);
+    if (record.place.graph == nullptr) return stream;
+    return "node " + record.place.graph->title(record.place.node) + " of a graph on " + stream;
+}
+
 // "node 3 (scale)"
 std::string node_title(const WorkRecord& record) {
     return "node " + record.place.graph->title(record.place.node) + " (" + record.name + ")";
@@ -105,9 +111,12 @@ void Works::add(const char* name, const Grid& grid, Touched&& touched) {
 void Works::compare(const WorkRecord& earlier, const WorkRecord& later) const {
     const Clash clash = clash_of(earlier.touched->ranges, later.touched->ranges);
     if (clash.bytes == 0) return;
-    const Site other = site_of(earlier, clash.address);
-    report(kind::node_race, site_of(later, clash.address), &other, clash.address,
-           text_of(clash, earlier, later));
+    Site where = site_of(later, clash.address), other = site_of(earlier, clash.address);
+    where.access = clash.later_writes ? access::write : access::read;
+    other.access = clash.earlier_writes ? access::write : access::read;
+    where.work = work_title(later);
+    other.work = work_title(earlier);
+    report(kind::node_race, where, &other, clash.address, text_of(clash, earlier, later));
 }
 
 void Works::retire(const Before& common) {
