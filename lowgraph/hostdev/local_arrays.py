@@ -48,7 +48,7 @@ def mark_local_arrays(assembly: str, source: str) -> str:
 
     source: the text that `assembly` was compiled from. A marked type reads "a 'float [4]'".
     """
-    if not (checks := list(_CHECK.finditer(assembly))):
+    if _CHECK.search(assembly) is None:
         return assembly
     files = dict(_STRING.findall(assembly))
     types = {found["label"]: found for found in _TYPE.finditer(assembly)}
