@@ -241,6 +241,9 @@ _RANKED = Theme(
     capture={
         "launch {stream} cluster=2 grid=2": 1,
         "launch {stream} cooperative=1": 1,
+        "spin_set {stream} 1": 1,
+        "window_set {stream} 256": 1,
+        "stream_copy_attributes {stream} {stream}": 1,
         "dependencies {stream} set": 1,
         "dependencies {stream} add": 1,
     },
@@ -253,7 +256,7 @@ _RANKED = Theme(
         "instantiate_flags {graph} {new_exec} 8": 2,
         "exec_flags {exec}": 1,
     },
-    outside={"stream_priority {any}": 1, "stream_flags {any}": 1},
+    outside={"window_get {any}": 1, "stream_priority {any}": 1, "stream_flags {any}": 1},
     fixed={
         "stream": ("r1", "r1", "r2"),
         "any": ("r1", "r2"),
