@@ -8,6 +8,7 @@ from tests.traces import (
     scenarios_calls,
     scenarios_conditional,
     scenarios_contexts,
+    scenarios_edges,
     scenarios_events,
     scenarios_faults,
     scenarios_forks,
@@ -47,6 +48,7 @@ MODULES = (
     scenarios_owned,
     scenarios_words,
     scenarios_memory,
+    scenarios_edges,
 )
 
 
