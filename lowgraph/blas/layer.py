@@ -9,6 +9,7 @@ import numpy as np
 
 from lowgraph.blas.backend import Product, Tensor
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 from lowgraph.ops import LayerNorm
 from lowgraph.precision import BFLOAT16, Precision
 
@@ -117,11 +118,21 @@ class Layer(NamedTuple):
         return self
 
     def plain(self) -> Layer:
-        """It in Python's own types: it is a key, and every later call compares with it."""
-        form, rows, inputs, outputs, precision, biased, input_gradient, columns, accumulate = self
-        sizes, flags = (int(rows), int(inputs), int(outputs)), (bool(biased), bool(input_gradient))
-        more = int(columns), bool(accumulate)
-        return Layer(Form(form), *sizes, Precision(precision), *flags, *more)
+        """It in Python's own types: it is a key, and every later call compares with it.
+
+        Raises ConfigError for a size that is no integer.
+        """
+        return Layer(
+            Form(self.form),
+            integer(self.rows, "linear: rows"),
+            integer(self.inputs, "linear: inputs"),
+            integer(self.outputs, "linear: outputs"),
+            Precision(self.precision),
+            bool(self.biased),
+            bool(self.input_gradient),
+            integer(self.columns, "linear: columns"),
+            bool(self.accumulate),
+        )
 
     def as_call(self) -> str:
         """The layer as it is written in a `prepare` call."""

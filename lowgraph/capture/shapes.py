@@ -24,7 +24,8 @@ from lowgraph import driver
 from lowgraph.capture.phase import Phase
 from lowgraph.capture.shapes_report import ShapesReport
 from lowgraph.capture.step import GraphStep
-from lowgraph.errors import ConfigError, GraphBudgetExceeded, PhaseError
+from lowgraph.errors import GraphBudgetExceeded, PhaseError
+from lowgraph.integers import integer
 from lowgraph.memory import PersistentPool, top_owners
 
 __all__ = ["ShapeKeyedSteps"]
@@ -82,15 +83,10 @@ class ShapeKeyedSteps:
         retry_after: int = 100,
     ) -> None:
         """Make an empty cache. Raises ConfigError for a budget without room for any graph."""
-        if max_graphs < 1 or (max_bytes is not None and max_bytes < 1) or retry_after < 1:
-            raise ConfigError(
-                f"max_graphs={max_graphs}, max_bytes={max_bytes}, retry_after={retry_after}: each "
-                "must be at least 1"
-            )
-        self.max_graphs = max_graphs
-        self.max_bytes = max_bytes
+        self.max_graphs = integer(max_graphs, "max_graphs", 1)
+        self.max_bytes = None if max_bytes is None else integer(max_bytes, "max_bytes", 1)
         self.strict = strict
-        self.retry_after = retry_after
+        self.retry_after = integer(retry_after, "retry_after", 1)
         self._make = make
         self._pool = pool
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()  # least recently used first

@@ -42,6 +42,7 @@ from lowgraph.errors import (
     ContextPoisoned,
     DriverError,
 )
+from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, open_window
 
@@ -85,7 +86,7 @@ class GraphStep:
         """Make a cold step; nothing runs yet."""
         self.label = label
         self.stream = stream_handle(stream)
-        self.max_refusals = max_refusals
+        self.max_refusals = integer(max_refusals, f"{label!r}: max_refusals", 0)
         self._say = say
         self._pins = PinSet(
             pins,

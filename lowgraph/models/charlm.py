@@ -19,6 +19,7 @@ from typing import NamedTuple
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.biases import Biases
@@ -106,9 +107,7 @@ class CharLM(Model):
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
-        if loss_rows is not None and loss_rows < 1:
-            raise ConfigError(f"loss_rows={loss_rows}: must be at least 1, or None")
-        self._loss_rows = loss_rows
+        self._loss_rows = None if loss_rows is None else integer(loss_rows, "loss_rows", 1)
         self.branches = branch_count(branches, config.width)
         self._blas = blas
         blas.sides.make(self.branches)
