@@ -40,6 +40,8 @@ struct Queue {
     std::vector<Orphan> orphans;  // unfinished work of destroyed streams
     int threads = 0;
     int away = 0;  // of those, in wait_for_others
+    int busy = 0;  // of those, that carry out an op, away or not
+    uint64_t progress = 0;
     bool blocking = false;
 };
 
@@ -47,6 +49,11 @@ struct Queue {
 Queue& queue() {
     static Queue* const instance = new Queue;
     return *instance;
+}
+
+uint64_t& stream_of_thread() {
+    thread_local uint64_t stream = 0;
+    return stream;
 }
 
 void make_ready(const Ticket& op) {
@@ -76,6 +83,7 @@ void complete(const Ticket& op) {
     op->action = nullptr;
     op->staging = {};
     op->done = true;
+    note_progress();
     if (checking()) race_end(op->stamp);
     size_t made_ready = 0;
     for (const Ticket& follower : op->followers) {
@@ -100,10 +108,13 @@ void run_op(const Ticket& op, Lock& lock) {
     if (const auto* record = std::get_if<RecordWork>(&op->work))
         return reach_record(*record, op.get());
     if (!op->action && std::holds_alternative<EmptyWork>(op->work)) return;
+    ++queue().busy;
     lock.unlock();
+    stream_of_thread() = op->stream;
     if (checking()) running_work() = {op->stamp, nullptr, 0};
     const CUresult code = op->action ? op->action() : run_work(op->work);
     take(lock);
+    --queue().busy;
     if (code != CUDA_SUCCESS) set_context_error(code, "work queued earlier failed");
 }
 
@@ -223,6 +234,7 @@ Ticket enqueue_after(Stream& stream, Work&& work, const Ticket& also) {
 }
 
 Ticket enqueue_op(Stream& stream, const Ticket& op, const Ticket& also) {
+    op->stream = reinterpret_cast<uint64_t>(&stream);
     if (checking()) op->stamp = race_issue(stream.id);
     wait_for(op, stream.last);
     wait_for(op, also);
@@ -252,6 +264,14 @@ void leave_executor() {
 }
 
 void return_to_executor() { --queue().away; }
+
+uint64_t progress() { return queue().progress; }
+
+bool only_waits() { return queue().busy == queue().away && queue().ready.empty(); }
+
+void note_progress() { ++queue().progress; }
+
+uint64_t running_stream() { return stream_of_thread(); }
 
 bool is_done(const Ticket& ticket) { return ticket == nullptr || ticket->done; }
 
