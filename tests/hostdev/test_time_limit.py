@@ -182,7 +182,14 @@ def test_waits_are_ended_one_at_a_time_while_checking() -> None:
 
 @pytest.mark.parametrize("check", ["0", "1"])
 def test_a_process_that_is_stopped_meanwhile_has_not_waited(check: str) -> None:
-    code = "wait(stream)\nos.kill(os.getpid(), signal.SIGSTOP)\nvalue.value = 5\nsynchronize()"
+    code = """
+wait(stream)
+time.sleep(0.05)  # it is waited for by now
+os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(0.05)  # and has been looked at several times
+value.value = 5
+synchronize()
+"""
     assert _stopped([sys.executable, "-c", WORDS + code], check) == "done 5\n"
 
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <system_error>
 
 #include <immintrin.h>
 
@@ -21,6 +22,8 @@ namespace {
 // Enough for a host function that waits for another stream's work; kernels share the engine's
 // workers.
 constexpr int executor_threads = 4;
+// More of them stay than that: a wait in each step need not start a thread each time.
+constexpr int most_kept_threads = 12;
 
 struct Orphan {
     Ticket last;
@@ -155,22 +158,34 @@ void look_for_work(Lock& lock) {
     if (all.in_flight == 0) engine_rest();
 }
 
+// Threads that took the place of others that waited, which are back.
+bool too_many_threads() { return queue().threads > most_kept_threads + queue().away; }
+
 void execute() {
     Queue& all = queue();
     Lock lock(big_lock);
     for (;;) {
         if (all.ready.empty()) look_for_work(lock);
-        all.work_ready.wait(lock, [&] { return !all.ready.empty(); });
+        all.work_ready.wait(lock, [&] { return !all.ready.empty() || too_many_threads(); });
+        if (all.ready.empty()) break;
         const Ticket op = take_ready();
         if (shuffling()) hold_back(*op, lock);
         run_op(op, lock);
         complete(op);
     }
+    --all.threads;
 }
 
+// The system may have no more threads: then those that there are do the work, and only where all of
+// them wait is there nobody to do it.
 void hire() {
-    for (Queue& all = queue(); all.threads < executor_threads + all.away; ++all.threads)
-        std::thread(execute).detach();
+    Queue& all = queue();
+    try {
+        for (; all.threads < executor_threads + all.away; ++all.threads)
+            std::thread(execute).detach();
+    } catch (const std::system_error&) {
+        if (all.threads == all.away) throw;
+    }
 }
 
 Ticket add(const Ticket& op) {
@@ -263,7 +278,10 @@ void leave_executor() {
     hire();
 }
 
-void return_to_executor() { --queue().away; }
+void return_to_executor() {
+    --queue().away;
+    if (too_many_threads()) queue().work_ready.notify_one();
+}
 
 uint64_t progress() { return queue().progress; }
 
