@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import partial
 from types import TracebackType
 
 from lowgraph import driver
@@ -27,6 +28,7 @@ from lowgraph.capture.step import GraphStep
 from lowgraph.errors import GraphBudgetExceeded, PhaseError
 from lowgraph.integers import integer
 from lowgraph.memory import PersistentPool, top_owners
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["ShapeKeyedSteps"]
 
@@ -36,7 +38,11 @@ class _Entry:
 
     def __init__(self, step: GraphStep) -> None:
         self.step = step
-        self.event = driver.event.create()
+        try:
+            self.event = driver.event.create()
+        except BaseException:
+            step.close()
+            raise
         self.nbytes = 0
         self.recorded = False
         self.calls_disabled = 0
@@ -55,11 +61,10 @@ class _Entry:
                 self.nbytes = self.step.report().primed.used if primed else 0
 
     def close(self) -> None:
-        """Close the step, once idle. Idempotent."""
-        self.step.close()
+        """Close the step, once idle. Idempotent. Everything is tried."""
         event, self.event = self.event, 0
-        if event:
-            driver.event.destroy(event)
+        destroys = [partial(driver.event.destroy, event)] if event else []
+        do_all((self.step.close, *destroys))
 
 
 class ShapeKeyedSteps:
@@ -133,10 +138,12 @@ class ShapeKeyedSteps:
         return self._counts.at(len(self._entries), self._nbytes, self.max_graphs, self.max_bytes)
 
     def close(self) -> None:
-        """Wait for what is in flight and close every step. Idempotent."""
+        """Wait for what is in flight and close every step. Idempotent.
+
+        Everything is tried; the first DriverError is raised.
+        """
         self._closed = True
-        while self._entries:
-            self._entries.popitem()[1].close()
+        do_all(self._entries.popitem()[1].close for _ in range(len(self._entries)))
 
     def __enter__(self) -> ShapeKeyedSteps:
         """Return the cache, to be closed at the end of the `with` block."""

@@ -45,6 +45,7 @@ from lowgraph.errors import (
 from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, open_window
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["Body", "GraphStep"]
 
@@ -261,10 +262,8 @@ class GraphStep:
             self._machine.go(Phase.CLOSED)
             self._counts.why_no_graph = "closed"
             graph, self._graph, self._launch = self._graph, None, None
-        self._passes.drop_primed()
-        if graph is not None:
-            graph.close()
-        self._pins.close()
+        graphs = [] if graph is None else [graph.close]
+        do_all((self._passes.drop_primed, *graphs, self._pins.close))
 
     def report(self) -> StepReport:
         """The figures so far: a copy."""
