@@ -8,6 +8,7 @@ from tests.traces import (
     scenarios_calls,
     scenarios_conditional,
     scenarios_contexts,
+    scenarios_copies,
     scenarios_events,
     scenarios_faults,
     scenarios_forks,
@@ -15,6 +16,7 @@ from tests.traces import (
     scenarios_into,
     scenarios_kinds,
     scenarios_memory,
+    scenarios_met,
     scenarios_modes,
     scenarios_nodes,
     scenarios_objects,
@@ -47,6 +49,8 @@ MODULES = (
     scenarios_owned,
     scenarios_words,
     scenarios_memory,
+    scenarios_copies,
+    scenarios_met,
 )
 
 
