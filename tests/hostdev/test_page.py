@@ -43,8 +43,10 @@ def test_how_much_is_recorded() -> None:
     died = {key for trace in traces for key, _ in trace.get("left_out", [])}
     said = numbers(r"named scenarios \| N names, N runs recorded .*?, N end the process there")
     assert said == [len(names), recorded, len(died)]
-    wild = sorted(len(load_wild(path)["sequences"]) for path in WILD)
-    assert numbers(r"\| N to learn from, N to judge by \|") == wild
+    wild = {path.name.partition(".")[0]: len(load_wild(path)["sequences"]) for path in WILD}
+    plain = numbers(r"\| N to learn from, N to judge by \|")
+    themes = numbers(r"seeds from 700 000.*?\| N to judge by \|")
+    assert (plain, themes) == ([wild["wild-dev"], wild["wild"]], [wild["wild-themes"]])
     assert numbers(r"sequences of one capture \| N \|") == [
         sum(len(load_sequences(path)) for path in SEQUENCES)
     ]

@@ -9,6 +9,7 @@ from tests.traces import (
     scenarios_conditional,
     scenarios_contexts,
     scenarios_edges,
+    scenarios_copies,
     scenarios_events,
     scenarios_faults,
     scenarios_forks,
@@ -16,6 +17,7 @@ from tests.traces import (
     scenarios_into,
     scenarios_kinds,
     scenarios_memory,
+    scenarios_met,
     scenarios_modes,
     scenarios_nodes,
     scenarios_objects,
@@ -49,6 +51,8 @@ MODULES = (
     scenarios_words,
     scenarios_memory,
     scenarios_edges,
+    scenarios_copies,
+    scenarios_met,
 )
 
 
