@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.traces import (
     scenarios_ask,
+    scenarios_attributes,
+    scenarios_bounds,
     scenarios_build,
     scenarios_calls,
     scenarios_conditional,
@@ -14,6 +16,7 @@ from tests.traces import (
     scenarios_graphs,
     scenarios_into,
     scenarios_kinds,
+    scenarios_library,
     scenarios_memory,
     scenarios_modes,
     scenarios_nodes,
@@ -47,6 +50,9 @@ MODULES = (
     scenarios_owned,
     scenarios_words,
     scenarios_memory,
+    scenarios_library,
+    scenarios_attributes,
+    scenarios_bounds,
 )
 
 

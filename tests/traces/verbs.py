@@ -9,6 +9,7 @@ from tests.traces import (
     verbs_ask,
     verbs_attributes,
     verbs_bodies,
+    verbs_bounds,
     verbs_build,
     verbs_capture,
     verbs_conditional,
@@ -44,6 +45,7 @@ VERBS = {
     **verbs_attributes.VERBS,
     **verbs_managed.VERBS,
     **verbs_virtual.VERBS,
+    **verbs_bounds.VERBS,
 }
 
 
