@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.traces import (
     scenarios_ask,
+    scenarios_attributes,
+    scenarios_bounds,
     scenarios_build,
     scenarios_calls,
     scenarios_conditional,
@@ -16,6 +18,7 @@ from tests.traces import (
     scenarios_graphs,
     scenarios_into,
     scenarios_kinds,
+    scenarios_library,
     scenarios_memory,
     scenarios_met,
     scenarios_modes,
@@ -53,6 +56,9 @@ MODULES = (
     scenarios_edges,
     scenarios_copies,
     scenarios_met,
+    scenarios_library,
+    scenarios_attributes,
+    scenarios_bounds,
 )
 
 

@@ -9,6 +9,7 @@ from tests.traces import (
     verbs_ask,
     verbs_attributes,
     verbs_bodies,
+    verbs_bounds,
     verbs_build,
     verbs_capture,
     verbs_conditional,
@@ -48,6 +49,7 @@ VERBS = {
     **verbs_virtual.VERBS,
     **verbs_edges.VERBS,
     **verbs_settings.VERBS,
+    **verbs_bounds.VERBS,
 }
 
 

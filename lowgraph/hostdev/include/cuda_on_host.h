@@ -56,7 +56,6 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __managed__
 #define __maxnreg__(...)
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
