@@ -6,7 +6,7 @@
 # writes the driver's answers as tests/traces and tests/conformance would hold them, --bugs runs
 # compute-sanitizer over the seeded bugs, --fast leaves out the tests.
 # PYTHON names the interpreter (python3). Packages it lacks may lie on PYTHONPATH.
-# WILD_FIRST, WILD_COUNT: seeds of the random sequences to record (600000, 2000).
+# WILD_FIRST, WILD_COUNT: seeds of the random sequences to record (700000, 2000).
 # JOBS: run so many tests at once (pytest-xdist). ONLY: names of parts, with commas; no other runs.
 # BENCH_ROWS: rows of `lowgraph bench` (all), BENCH_MINUTES: time for it (no limit).
 #   ONLY="beside rivals" BENCH_MINUTES=8 tools/on_device.sh RESULTS --bench
@@ -31,7 +31,7 @@ for word in "$@"; do
     esac
 done
 python=${PYTHON:-python3}
-WILD_FIRST=${WILD_FIRST:-600000} WILD_COUNT=${WILD_COUNT:-2000}
+WILD_FIRST=${WILD_FIRST:-700000} WILD_COUNT=${WILD_COUNT:-2000}
 mkdir -p "$results"
 results=$(cd "$results" && pwd)
 scratch=$(mktemp -d)

@@ -122,6 +122,16 @@ def test_a_digest_is_of_code_and_not_of_comments(monkeypatch: pytest.MonkeyPatch
     ), "two faults of one scenario"
 
 
+def test_a_digest_is_of_every_header_that_a_source_includes() -> None:
+    for source in {bug.source for bug in BUGS}:
+        lines = source.read_text(encoding="utf-8").splitlines()
+        named = [line.split('"')[1] for line in lines if line.startswith('#include "')]
+        held = " ".join(digests._code("\n".join(lines)))
+        for header in named:
+            text = (digests.KERNELS / header).read_text(encoding="utf-8")
+            assert " ".join(digests._words(text)) in held, (source.name, header)
+
+
 def test_verdicts_stay_and_those_of_other_sources_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

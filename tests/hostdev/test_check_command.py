@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostdev.check_kit import CHECKS, ROOT, expected, run_check, run_python
+from tests.hostdev.check_kit import CHECKS, expected, run_check, run_python
+from tests.support.process import ROOT
 
 pytestmark = pytest.mark.host
 

@@ -7,7 +7,8 @@ from typing import Any
 from cuda.bindings import driver as cu
 
 from lowgraph.driver import graph as driver_graph
-from tests.traces.verbs_conditional import graph_named, node_params
+from tests.traces.verbs_build import kernel_params
+from tests.traces.verbs_conditional import cond_handle, cond_node, graph_named, node_params
 from tests.traces.world import World, attempt
 
 Answer = tuple[int, Any]
@@ -25,6 +26,20 @@ def body_add_child(world: World, graph: str, child: str) -> Answer:
     """cuGraphAddChildGraphNode."""
     owner, inner = graph_named(world, graph), graph_named(world, child)
     return attempt(cu.cuGraphAddChildGraphNode, owner, [], 0, inner)[0], None
+
+
+def body_add_kernel(world: World, body: str, kernel: str = "noop") -> Answer:
+    """cuGraphAddKernelNode, behind nothing."""
+    params = kernel_params(world, kernel)
+    return attempt(cu.cuGraphAddKernelNode, graph_named(world, body), None, 0, params)[0], None
+
+
+def cond_add(
+    world: World, name: str, graph: str, kind: str, default: str, size: str = "1"
+) -> Answer:
+    """cuGraphConditionalHandleCreate, then cuGraphAddNode; extra: number of bodies."""
+    code, _ = cond_handle(world, name, graph, default)
+    return cond_node(world, name, graph, name, kind, size) if code == 0 else (code, None)
 
 
 def body_destroy(world: World, body: str) -> Answer:
@@ -70,7 +85,7 @@ def cond_set_enabled(world: World, name: str, node: str, enabled: str) -> Answer
 
 
 _FUNCTIONS = (
-    clone, body_add_child, body_destroy, cond_destroy, cond_set_params, body_set_params,
-    body_set_enabled, cond_set_enabled,
+    clone, body_add_child, body_add_kernel, cond_add, body_destroy, cond_destroy, cond_set_params,
+    body_set_params, body_set_enabled, cond_set_enabled,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}

@@ -2,7 +2,8 @@
 
 Change no draw and no order here: the recorded answers belong to these steps. A sequence either
 captures (forks, joins, memory nodes, a second thread) or builds a graph node by node; both then
-instantiate, edit nodes, update and launch. Names are few, so that calls meet.
+instantiate, edit nodes, update and launch. Names are few, so that calls meet. From FIRST_WIDE_SEED
+on a sequence has one theme of `wild_themes.py` or two beside that.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import random
 
 from tests.traces.scenario import EVERY_MODE, Scenario
+from tests.traces.wild_themes import THEMES, Vocabulary
 
-__all__ = ["FIRST_SEED", "scenario_of"]
+__all__ = ["FIRST_SEED", "FIRST_WIDE_SEED", "scenario_of"]
 
 FIRST_SEED = 500_000
+FIRST_WIDE_SEED = 700_000
 
 _STREAMS = ("s", "s", "s", "t", "t", "u", "b")
 _ANY_STREAM = (*_STREAMS, "legacy", "per_thread")
@@ -116,6 +119,7 @@ _FIXED = {
     "bit": ("0", "1"),
 }
 _NAMES = {"graph": _GRAPHS, "exec": _EXECS, "node": _NODES, "memory": _MEMORY}
+_PLAIN = Vocabulary(_CAPTURE, _BUILD, _USE, _OUTSIDE, _FIXED, _NAMES)
 _SHARE_OF_OTHER_THREAD = 0.1
 _SHARE_OF_STRANGERS = 0.06  # a name that nothing has, or a node of another graph
 
@@ -125,17 +129,39 @@ def scenario_of(seed: int) -> Scenario:
     and what closes it, in the mode that the seed draws."""
     draw = random.Random(seed)
     mode = draw.choice(EVERY_MODE)
-    steps = _Captured(draw).steps() if draw.random() < 0.55 else _Built(draw).steps()
+    if seed >= FIRST_WIDE_SEED:
+        return Scenario(f"wild {seed}", "; ".join(_wide(draw)), (mode,))
+    steps = _steps(draw, _PLAIN)
     closing = ["end s g", "end t h", "end u k", "end b k", "shape g", "shape h"]
     return Scenario(f"wild {seed}", "; ".join([*steps, *closing]), (mode,))
+
+
+def _steps(draw: random.Random, words: Vocabulary) -> list[str]:
+    kind = _Captured if draw.random() < 0.55 else _Built
+    return kind(draw, words).steps()
+
+
+def _wide(draw: random.Random) -> list[str]:
+    """Steps of a sequence with themes: what they need, the drawn ones, and what is asked once all
+    captures have ended and all work is done."""
+    themes = draw.sample(THEMES, draw.choice((1, 1, 2)))
+    words = _PLAIN
+    for theme in themes:
+        words = words.with_theme(theme)
+    steps = _steps(draw, words)
+    ends = ["end s g", "end t h", "end u k", "end b k", "end per_thread k", "@end per_thread k"]
+    ends += [*(theme.ends for theme in themes), "ctx_sync"]
+    lasts = [*(theme.last for theme in themes), "shape g", "shape h"]
+    return [*(theme.first for theme in themes), *steps, *ends, *lasts]
 
 
 class _Sequence:
     """Draws steps that speak, mostly, of what earlier ones made."""
 
-    def __init__(self, draw: random.Random) -> None:
+    def __init__(self, draw: random.Random, words: Vocabulary) -> None:
         self._draw = draw
-        self._known: dict[str, list[str]] = {name: [] for name in _NAMES}
+        self._words = words
+        self._known: dict[str, list[str]] = {name: [] for name in words.names}
         self._graph_of: dict[str, str] = {}
         self._source_of: dict[str, str] = {}  # an executable's graph
 
@@ -144,7 +170,7 @@ class _Sequence:
         while True:
             text = self._draw.choices(list(table), list(table.values()))[0]
             words = text.split()
-            needed = {word.strip("{}") for word in words[1:]} & _NAMES.keys()
+            needed = {word.strip("{}") for word in words[1:]} & self._words.names.keys()
             if all(self._known[kind] for kind in needed) or self._strange():
                 return self._filled(words)
 
@@ -164,11 +190,11 @@ class _Sequence:
         return f"@{step}" if self._draw.random() < _SHARE_OF_OTHER_THREAD else step
 
     def _name(self, hole: str, graph: str) -> str:
-        if hole in _FIXED:
-            return self._draw.choice(_FIXED[hole])
+        if hole in self._words.fixed:
+            return self._draw.choice(self._words.fixed[hole])
         kind = hole.removeprefix("new_")
-        names = list(_NAMES[kind])
-        if hole in _NAMES and self._known[kind] and not self._strange():
+        names = list(self._words.names[kind])
+        if hole in self._words.names and self._known[kind] and not self._strange():
             names = self._known[kind]
             if kind == "node":
                 own = [name for name in names if self._graph_of[name] == graph]
@@ -207,8 +233,9 @@ class _Captured(_Sequence):
             if place == until_end:
                 steps.append(f"end {start} g")
                 self._known["graph"].append("g")
-            table = _CAPTURE if place < until_end else {**_USE, **self._few(_CAPTURE)}
-            steps.append(self.step(_OUTSIDE if draw.random() < 0.06 else table))
+            capture, use = self._words.capture, self._words.use
+            table = capture if place < until_end else {**use, **self._few(capture)}
+            steps.append(self.step(self._words.outside if draw.random() < 0.06 else table))
         return steps
 
     def _few(self, table: dict[str, int]) -> dict[str, int]:
@@ -224,6 +251,6 @@ class _Built(_Sequence):
         self._graph_of = {"n1": "g", "n2": "h"}
         steps = ["graph_create g", "graph_create h", "add_kernel n1 g", "add_kernel n2 h"]
         for _ in range(draw.randint(2, 26)):
-            table = _BUILD if draw.random() < 0.55 else _USE
-            steps.append(self.step(_OUTSIDE if draw.random() < 0.04 else table))
+            table = self._words.build if draw.random() < 0.55 else self._words.use
+            steps.append(self.step(self._words.outside if draw.random() < 0.04 else table))
         return steps

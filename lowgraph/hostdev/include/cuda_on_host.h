@@ -24,6 +24,7 @@
 #include "cuda_on_host/quiet.h"
 
 #include "cuda_on_host/sync.h"
+#include "cuda_on_host/async_copies.h"
 #include "cuda_on_host/atomics.h"
 #include "cuda_on_host/intrinsics.h"
 #include "cuda_on_host/conditional.h"
@@ -55,7 +56,6 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __managed__
 #define __maxnreg__(...)
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "async_copies.h"
 #include "engine.h"
 #include "fibers.h"
 #include "shuffle.h"
@@ -90,6 +91,7 @@ struct Block {
     Warp warps[max_warps];
     WaitSite sites[max_threads];
     FiberStacks stacks;
+    AsyncCopies copies{max_threads};
     GuardedBuffer shared{max_dynamic_shared};
 
 private:

@@ -57,6 +57,16 @@ void report_wrong(const Access& access, const Wrong& wrong, const std::string& i
     else report_named(wrong.kind, here(access.pc), wrong.name, text);
 }
 
+// Where the running block's thread started the copy.
+Site start_of(const AsyncCopy& copy, uint32_t thread) {
+    Site site = here(copy.pc);
+    const Extent& size = lowgraph_thread.block_size;
+    site.thread[0] = thread % size.x;
+    site.thread[1] = thread / size.x % size.y;
+    site.thread[2] = thread / size.x / size.y;
+    return site;
+}
+
 // Nobody writes the padding between a struct's members. What reads it with them is a copy mostly
 // (check_copies.h); of what is none, nothing here tells padding from a member.
 std::string note_on_padding(const Access& access, const Place& place) {
@@ -77,10 +87,17 @@ __attribute__((noinline)) void report_unwritten(const Access& access, const Plac
         std::string(verb(access)) + " of " + bytes_text(access.bytes) + " that ";
     if (place.space == Space::shared) {
         const std::string name = shared_title(place);
-        report_named(kind::uninitialised_read, where, name,
-                     what + "no thread of the block has written: " +
-                         bytes_text(address - place.start) + " into '" + name + "'" + hint);
-        return;
+        const std::string spot = bytes_text(address - place.start) + " into '" + name + "'";
+        uint32_t thread = 0;
+        const AsyncCopy* const copy = lowgraph_thread.runner->copies.find(address, &thread);
+        if (copy == nullptr)
+            return report_named(kind::uninitialised_read, where, name,
+                                what + "no thread of the block has written: " + spot + hint);
+        const Site started = start_of(*copy, thread);
+        return report_named(kind::uninitialised_read, where, name,
+                            what + "an asynchronous copy is still to bring, for its thread has not "
+                                   "waited for it: " + spot,
+                            &started);
     }
     char title[240];
     describe_address(address, title, sizeof title);
@@ -161,6 +178,42 @@ bool see(const Access& access, bool loads) {
     }
     if (place.watched) race_access(access, place.space);
     return true;
+}
+
+namespace {
+
+// Each of a copy's two accesses has a pc to be remembered by, both in the call that started it.
+Access source_of(const AsyncCopy& copy) {
+    return {reinterpret_cast<uint64_t>(copy.from), copy.read, false, false, copy.pc - 1, 0};
+}
+Access target_of(const AsyncCopy& copy) {
+    return {reinterpret_cast<uint64_t>(copy.to), copy.bytes, true, false, copy.pc, 0};
+}
+
+}  // namespace
+
+bool see_copy_start(AsyncCopy& copy) {
+    copy.started = race_now();
+    const Access source = source_of(copy), target = target_of(copy);
+    if (copy.read != 0) {
+        Access whole = source;
+        whole.bytes = copy.bytes;
+        look_at_alignment(whole);
+        if (!see(source, true)) return false;
+    }
+    look_at_alignment(target);
+    if (!see(target, false)) return false;
+    const Place& place = remembered[slot_of(target.pc)].place;
+    const bool inside = target.address >= place.start && target.address + target.bytes <= place.end;
+    if (inside && place.written.bits != nullptr)
+        place.written.fill(target.address, target.bytes, false);
+    return true;
+}
+
+bool see_copy_arrive(const AsyncCopy& copy) {
+    Access source = source_of(copy), target = target_of(copy);
+    source.copy_since = target.copy_since = copy.started;
+    return (copy.read == 0 || see(source, false)) && see(target, false);
 }
 
 void look_at_alignment(const Access& access) {

@@ -1,5 +1,6 @@
 // What the checker does at the engine's events, before the race detector hears of them.
 #include "block.h"
+#include "check_access.h"
 #include "check_findings.h"
 #include "check_heap.h"
 #include "check_launch.h"
@@ -33,6 +34,13 @@ public:
         if (races_) races_->outside_mask(block, mask, file, line);
     }
     void deadlock(Block& block) override { if (races_) races_->deadlock(block); }
+
+    void copy_starts(Block& block, AsyncCopy& copy) override {
+        if (!see_copy_start(copy)) block.to_end = true;
+    }
+    void copy_arrives(Block& block, const AsyncCopy& copy) override {
+        if (!see_copy_arrive(copy)) block.to_end = true;
+    }
 
     bool bad_access(uint64_t address, bool write, uint64_t pc) override {
         char where[240];

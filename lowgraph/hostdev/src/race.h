@@ -15,6 +15,9 @@ void race_start();
 // have been checked). A volatile access counts as atomic: neither can race with its like.
 void race_access(const Access& access, Space space);
 
+// The detector's time: what is ordered after an access made now has a later one.
+uint32_t race_now();
+
 // __threadfence, __threadfence_system; device false: __threadfence_block.
 void race_fence(bool device);
 

@@ -18,6 +18,8 @@ void race_access(const Access& access, Space space) {
     detector.access(access, space);
 }
 
+uint32_t race_now() { return RaceDetector::instance().now(); }
+
 void race_fence(bool device) { RaceDetector::instance().fence(device); }
 
 }  // namespace lowgraph

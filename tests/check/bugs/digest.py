@@ -12,7 +12,7 @@ from tests.check.bugs.scenarios import SCENARIOS
 from tests.check.bugs.table import BUGS
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-INCLUDE = re.compile(r'^#include "(?:.*/)?([^"/]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^#include "(?:[^"\n]*/)?([^"/\n]+)"', re.MULTILINE)
 
 
 def digest(bug: Bug) -> str:
