@@ -42,8 +42,10 @@ from lowgraph.errors import (
     ContextPoisoned,
     DriverError,
 )
+from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, open_window
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["Body", "GraphStep"]
 
@@ -85,7 +87,7 @@ class GraphStep(Closing):
         """Make a cold step; nothing runs yet."""
         self.label = label
         self.stream = stream_handle(stream)
-        self.max_refusals = max_refusals
+        self.max_refusals = integer(max_refusals, f"{label!r}: max_refusals", 0)
         self._say = say
         self._pins = PinSet(
             pins,
@@ -260,10 +262,8 @@ class GraphStep(Closing):
             self._machine.go(Phase.CLOSED)
             self._counts.why_no_graph = "closed"
             graph, self._graph, self._launch = self._graph, None, None
-        self._passes.drop_primed()
-        if graph is not None:
-            graph.close()
-        self._pins.close()
+        graphs = [] if graph is None else [graph.close]
+        do_all((self._passes.drop_primed, *graphs, self._pins.close))
 
     def report(self) -> StepReport:
         """The figures so far: a copy."""

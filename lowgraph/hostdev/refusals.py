@@ -37,6 +37,8 @@ _FEATURES = (
      "kernel from Python; dynamic parallelism has no twin: split the kernel"),
     (r"cuda(?:Launch|Device|Stream|Event|Mem|Grid|Trigger|Get)\w+\s*\(",
      "a call of the CUDA runtime", "keep host code out of the .cu file; in a kernel, " + _TWIN),
+    (r"__managed__\b", "a managed variable", "allocate it with cuMemAllocManaged and hand the "
+     "kernel its address, or make it a __device__ variable (docs/kernels.md)"),
     (r"(?:__cluster_dims__|this_cluster|cluster_group|__cluster\w+)\b",
      "a thread block cluster", _TWIN),
 )  # fmt: skip

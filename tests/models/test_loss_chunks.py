@@ -151,7 +151,8 @@ def test_a_second_loss_and_gradient_leaves_nothing_of_the_first(make: Make) -> N
 @pytest.mark.host
 @pytest.mark.parametrize("loss_rows", [0, -1])
 def test_no_rows_at_one_time_are_refused(make: Make, loss_rows: int) -> None:
-    with pytest.raises(ConfigError, match=f"loss_rows={loss_rows}: must be at least 1, or None"):
+    told = f"loss_rows must be an integer of at least 1, got {loss_rows}"
+    with pytest.raises(ConfigError, match=told):
         make(loss_rows)
 
 

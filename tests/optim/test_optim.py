@@ -237,5 +237,5 @@ def test_micro_batches_that_a_step_does_not_have_are_refused(make: Make) -> None
     for index in (-1, 2):
         with pytest.raises(ConfigError, match="of 2: count from 0"):
             bench.total.add(bench.stream, bench.gradients, bench.loss(0.0), index)
-    with pytest.raises(ConfigError, match="at least 1 micro-batch, got 0"):
+    with pytest.raises(ConfigError, match="micro_batches must be an integer of at least 1, got 0"):
         Accumulation(bench.rig.library, bench.gradients, 0)

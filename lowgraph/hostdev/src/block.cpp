@@ -1,6 +1,8 @@
 #include "block.h"
 
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "fault.h"
 #include "watchdog.h"
@@ -12,13 +14,53 @@ __thread lowgraph::ThreadState lowgraph_thread;
 
 namespace lowgraph {
 
-Block& Block::of_this_thread() {
-    static thread_local Block* runner = nullptr;
-    if (runner == nullptr) {
-        runner = new Block;
-        use_alternate_signal_stack();
+namespace {
+
+// Blocks of threads that have ended, for the next one that runs kernels: each has reserved 70 MiB of
+// addresses.
+struct Spare {
+    std::mutex lock;
+    std::vector<Block*> blocks;
+};
+
+// Leaked: threads end while the process is torn down.
+Spare& spare() {
+    static Spare* const instance = new Spare;
+    return *instance;
+}
+
+Block* take_block() {
+    {
+        const std::lock_guard<std::mutex> hold(spare().lock);
+        if (!spare().blocks.empty()) {
+            Block* const block = spare().blocks.back();
+            spare().blocks.pop_back();
+            return block;
+        }
     }
-    return *runner;
+    return new Block;
+}
+
+// What a thread that runs kernels has while it lives.
+struct Lease {
+    Block* const block = take_block();
+    void* const signal_stack = use_alternate_signal_stack();
+
+    Lease() = default;
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() {
+        give_signal_stack_back(signal_stack);
+        const std::lock_guard<std::mutex> hold(spare().lock);
+        spare().blocks.push_back(block);
+    }
+};
+
+}  // namespace
+
+Block& Block::of_this_thread() {
+    static thread_local Lease mine;
+    return *mine.block;
 }
 
 uint64_t Block::work(Job& work_job) {

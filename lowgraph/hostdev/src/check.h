@@ -28,8 +28,8 @@ struct Access {
 
 // Who did something, and where. A source place instead of a pc: set file and line, leave pc 0.
 struct Site {
-    const KernelEntry* kernel = nullptr;  // null: no kernel (a copy, a memset): see `what`
-    const char* what = nullptr;           // "copy", "memset"; of static storage duration
+    const KernelEntry* kernel = nullptr;  // null: no kernel (a copy, a memset, a wait): see `what`
+    const char* what = nullptr;           // "copy", "memset", "wait"; of static storage duration
     uint32_t block[3] = {}, thread[3] = {};
     uint64_t pc = 0;
     const char* file = nullptr;  // of static storage duration (an image's string)
@@ -45,7 +45,7 @@ inline constexpr char out_of_bounds[] = "out-of-bounds", use_after_free[] = "use
                host_pointer[] = "host-pointer", shared_race[] = "shared-race",
                global_race[] = "global-race", divergent_barrier[] = "divergent-barrier",
                shuffle_mask[] = "shuffle-mask", node_race[] = "node-race",
-               endless_kernel[] = "endless-kernel";
+               endless_kernel[] = "endless-kernel", endless_wait[] = "endless-wait";
 }  // namespace kind
 
 // Names of accesses, likewise.

@@ -48,6 +48,7 @@ void RaceDetector::barrier_completes(Block& block) {
     order_.barrier();
     log_.barrier();
     passes_.forget();
+    for (Elsewhere& elsewhere : elsewhere_) elsewhere.lanes = 0;
 }
 
 // All threads of a block must come to the same barrier; those that have returned come to none.
@@ -84,6 +85,7 @@ void RaceDetector::operation_completes(Block& block, Warp& warp, uint32_t lanes)
     tell_pending();
     const auto first = static_cast<uint32_t>(&warp - block.warps) * 32;
     check_sources(block, warp, lanes);
+    check_named(block, warp, lanes);
     order_.operation(first, lanes);
     passes_.note(first / 32, block.sites[first + static_cast<uint32_t>(__builtin_ctz(lanes))]);
 }
@@ -107,6 +109,36 @@ void RaceDetector::check_sources(Block& block, Warp& warp, uint32_t lanes) {
                    ": the value is undefined");
         block.to_end = true;
         return;
+    }
+}
+
+// Lanes that the mask names, and that had not returned when the others came here, must come here too.
+// Those that have been through another operation meanwhile and are gone have not.
+void RaceDetector::check_named(Block& block, Warp& warp, uint32_t lanes) {
+    const auto number = static_cast<uint32_t>(&warp - block.warps);
+    Elsewhere& elsewhere = elsewhere_[number];
+    const auto lane = static_cast<uint32_t>(__builtin_ctz(lanes));
+    const uint32_t missed = warp.mask_of(lane) & warp.returned & elsewhere.lanes;
+    elsewhere.lanes &= ~lanes;
+    if (missed != 0) {
+        const auto gone = static_cast<uint32_t>(__builtin_ctz(missed));
+        Site other = site_of_thread(block, number * 32 + gone);
+        other.file = elsewhere.sites[gone].file;
+        other.line = elsewhere.sites[gone].line;
+        char text[160];
+        snprintf(text, sizeof text,
+                 "the mask %08x names lane %u, which called a warp operation with the mask %08x "
+                 "instead and returned: the result is undefined",
+                 warp.mask_of(lane), gone, warp.mask_of(gone));
+        report(kind::shuffle_mask, site_of_thread(block, number * 32 + lane), &other, 0, text);
+    }
+    for (uint32_t rest = warp.at_operation & ~lanes; rest != 0; rest &= rest - 1) {
+        const uint32_t named = warp.mask_of(static_cast<uint32_t>(__builtin_ctz(rest))) & lanes;
+        elsewhere.lanes |= named;
+        for (uint32_t left = named; left != 0; left &= left - 1) {
+            const auto one = static_cast<uint32_t>(__builtin_ctz(left));
+            elsewhere.sites[one] = block.sites[number * 32 + one];
+        }
     }
 }
 

@@ -62,6 +62,7 @@ void RaceDetector::block_begins(Block&, uint64_t) {
     order_.begin_block();
     log_.begin_block();
     passes_.forget();
+    for (Elsewhere& elsewhere : elsewhere_) elsewhere.lanes = 0;
     block_starts_.push_back(order_.block_start);
 }
 

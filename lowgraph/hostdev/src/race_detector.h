@@ -48,6 +48,12 @@ private:
         std::string text, memory;
     };
 
+    // Lanes that another one waits for in an operation, and that have been through a different one.
+    struct Elsewhere {
+        uint32_t lanes = 0;
+        WaitSite sites[32];
+    };
+
     bool seen_before(const Access& access, Space space);
     void compare(const Access& access, Space space);
     void look_at_page(const Look& look, uint64_t address, uint32_t bytes);
@@ -88,12 +94,14 @@ private:
     bool tell_left_out(Block& block, uint32_t operation);
     void compare_sites(Block& block);
     void check_sources(Block& block, Warp& warp, uint32_t lanes);
+    void check_named(Block& block, Warp& warp, uint32_t lanes);
 
     const Job* job_ = nullptr;
     Grid grid_;
     ThreadOrder order_;
     SyncLog log_{order_};
     Passes passes_;
+    Elsewhere elsewhere_[Block::max_warps];
     Shadow global_, shared_;
     Sites& sites_ = sites();
     std::vector<uint32_t> block_starts_;
