@@ -34,6 +34,8 @@ _MARKER = re.compile(r'^# (\d+) "(.*?)"')
 
 # A block within a function; any other one is the function's own, a class's or a namespace's.
 _INNER = re.compile(r"\s*(?:$|(?:if|for|while|switch|do|else|try|catch)\b|case\b|default\b)")
+_VALUES = re.compile(r"[=,(\[\]{]\s*$")  # of an initialiser, or a lambda's
+_INITIALISER = re.compile(r"[=,(\]>]\s*$|\b(?!else\b|do\b|try\b)\w+\s*$")
 _LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(?:\([^()]*\)[^()]*)?$")
 _NO_DECLARATION = re.compile(
     r"\s*(?:return|else|case|goto|delete|throw|new|do|if|while|for|switch|using|typedef)\b"
@@ -141,24 +143,26 @@ class _Source:
 
     def _visible(self, at: int) -> Iterator[str]:
         """The statements before `at` that it can see in its function, the nearest first."""
-        place, end, depth = bisect_right(self._braces, at) - 1, at, 0
-        while place >= 0:
-            brace = self._braces[place]
+        pieces, end, depth = list[str](), at, 0
+        for brace in reversed(self._braces[: bisect_right(self._braces, at)]):
             if self._code[brace] == "}":
                 if depth == 0:
-                    yield from reversed(self._code[brace + 1 : end].split(";"))
+                    pieces.append(self._code[brace + 1 : end])
                 depth += 1
-            elif depth > 0:
+                continue
+            head = re.split(r"[;{}]", self._code[max(0, brace - 2000) : brace])[-1]
+            if depth > 0:
                 depth, end = depth - 1, brace
-            else:
-                yield from reversed(self._code[brace + 1 : end].split(";"))
-                head = re.split(r"[;{}]", self._code[max(0, brace - 2000) : brace])[-1]
-                # Of `for (a; b; c) {` the head is what follows the last semicolon.
-                inner = _INNER.match(head) or _LAMBDA.search(head)
-                if not inner and head.count(")") <= head.count("("):
-                    return
-                end = brace
-            place -= 1
+                if depth == 0:  # what another block declares is not seen here
+                    pieces.append(" {} " if _INITIALISER.search(head) else ";")
+                continue
+            pieces.append(self._code[brace + 1 : end])
+            yield from reversed("".join(reversed(pieces)).split(";"))
+            pieces, end = [], brace
+            inside = _INNER.match(head) or _LAMBDA.search(head) or _VALUES.search(head)
+            # Of `for (a; b; c) {` the head is what follows the last semicolon.
+            if not inside and head.count(")") <= head.count("("):
+                return
 
 
 def _declares(statement: str, name: str) -> bool | None:
