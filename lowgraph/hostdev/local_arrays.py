@@ -119,7 +119,7 @@ class _Source:
             if word is None:
                 return None
             reached = before[: word.start()].rstrip()
-            if reached.endswith((">", ":", ")")):
+            if reached.endswith(("->", "::")):
                 return None
             if not reached.endswith("."):
                 return word[0]

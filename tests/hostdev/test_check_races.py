@@ -88,6 +88,15 @@ def test_a_race_names_both_blocks_and_threads(found: Found) -> None:
     assert (chain["block"], chain["other"]["block"]) == ([1, 0, 0], [0, 0, 0])
 
 
+def test_a_race_names_its_memory_and_what_each_side_did(found: Found) -> None:
+    for kernel, memory in (("mirror_racy", "tile"), ("dynamic_racy", "dynamic shared memory")):
+        for race in _races(found[kernel]):
+            assert race["allocation"] == memory
+            assert f"of {memory} that" in race["text"]
+            assert sorted((race["access"], race["other"]["access"])) == ["read", "write"]
+            assert race["work"] is None
+
+
 def test_an_atomic_of_block_scope_is_named_as_the_reason(found: Found) -> None:
     (race,) = found["block_scope_racy"]
     assert race["text"].endswith("an atomic of block scope (..._block) holds within its block only")

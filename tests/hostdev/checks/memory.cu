@@ -312,6 +312,15 @@ extern "C" __global__ void local_member(float* y, const float* x, int n) {
     }
     y[threadIdx.x] = sums.of[n % 4];
 }
+extern "C" __global__ void local_cast(float* y, const float* x, int n) {
+    int own[2] = {n, n};
+    if (n > 0)
+        y[threadIdx.x] = n < 8 ? 0 : (float)own[(int)x[threadIdx.x] + 1];  // BUG out-of-bounds own
+}
+extern "C" __global__ void local_compared(float* y, const float* x, int n) {
+    float *to = y, own[2] = {x[0], x[1]};
+    to[threadIdx.x] = n > own[-(int)x[threadIdx.x]];  // BUG out-of-bounds own
+}
 // None of these is a local array: the block goes on, and the bug behind the index is found too.
 __device__ float far[16];
 extern "C" __global__ void not_local(float* y, const float* x, int n) {
