@@ -75,6 +75,18 @@ def test_a_work_that_the_host_waited_for_is_kept_until_the_unordered_one_ran(fou
     assert [finding["kind"] for finding in found["late_writer"]] == ["node-race"]
 
 
+def test_two_works_race_once_for_each_memory(found: Found) -> None:
+    races = {
+        race["allocation"]: (race["access"], race["other"]["access"], race["text"].split(":")[0])
+        for race in found["two_memories"]
+    }
+    text = f"{BYTES} bytes that work on another stream"
+    assert races == {
+        "first": ("write", "read", f"writes {text} reads"),
+        "second": ("read", "write", f"reads {text} writes"),
+    }
+
+
 def test_sides_without_a_line_are_told_apart(found: Found) -> None:
     """A memset and a copy stand in no file: what they are, and the memory, makes them two."""
     races = [

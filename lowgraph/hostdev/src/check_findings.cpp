@@ -11,7 +11,6 @@
 #include "check_places.h"
 #include "control.h"
 #include "images.h"
-#include "memory_tables.h"
 
 namespace lowgraph {
 namespace {
@@ -37,8 +36,8 @@ struct Findings {
     std::deque<Finding> list;
     std::map<Key, Finding*> known;
     std::map<PlaceKey, Finding*> by_place;
-    std::set<PlaceKey> joined;       // writes that are told with the read before them
-    Finding* last_read = nullptr;  // a new finding
+    std::set<PlaceKey> joined;     // writes that are told with the read before them
+    Finding* last_read = nullptr;  // the newest finding, if it is of a read
     uint64_t seen = 0;
 };
 
@@ -71,7 +70,7 @@ SourceLine line_of(const Site& site) {
 }
 
 bool same_thread(const Site& a, const Site& b) {
-    return std::equal(a.block, a.block + 3, b.block) && std::equal(a.thread, a.thread + 3, b.thread);
+    return std::ranges::equal(a.block, b.block) && std::ranges::equal(a.thread, b.thread);
 }
 
 // `y[i] += 1` reads and writes: one bug, which is told as both.
@@ -85,45 +84,11 @@ bool joins_read(Findings& all, const Finding& write) {
     if (!same_thread(read->where, write.where) || one.line != other.line || one.file != other.file)
         return false;
     const size_t verb = read->text.find(access::read);
-    if (verb != std::string::npos) read->text.replace(verb, std::strlen(access::read), access::both);
+    if (verb != std::string::npos)
+        read->text.replace(verb, std::strlen(access::read), access::both);
     read->where.access = access::both;
     return true;
 }
-
-// Under the tables' lock.
-std::string title_of(const Region& region) {
-    const auto& slices = tables().slices;
-    const auto slice = slices.find(region.address);
-    if (slice != slices.end()) return slice->second.name;
-    if (!region.name.empty()) return region.name;
-    return "allocation of " + std::to_string(region.bytes) + " bytes";
-}
-
-}  // namespace
-
-// The name that people gave to it, or its size.
-std::string allocation_name(uint64_t address) {
-    if (address == 0) return "";
-    const TableLock hold(tables().lock);
-    const auto& slices = tables().slices;
-    const auto& regions = tables().regions;
-    const auto slice = slices.upper_bound(address);
-    const auto next = regions.upper_bound(address);
-    const Region* before = next == regions.begin() ? nullptr : &std::prev(next)->second;
-    const uint64_t past = before != nullptr ? address - before->address : UINT64_MAX;
-    const bool near = before != nullptr && past < before->bytes + alignment + page_bytes;
-    if (near && slice != slices.begin()) {
-        const Slice& found = std::prev(slice)->second;
-        const bool last = found.end + alignment > before->address + before->bytes;
-        const bool inside = found.address >= before->address;
-        if (inside && (address < found.end || (past >= before->bytes && last))) return found.name;
-    }
-    if (near) return title_of(*before);
-    const bool ahead = next != regions.end() && next->first - address <= page_bytes;
-    return ahead ? title_of(next->second) : "";
-}
-
-namespace {
 
 // ---- JSON ----
 

@@ -11,8 +11,6 @@ bool count_again(const char* kind, const Site& where, const std::string& memory)
 // report() for memory that the caller has the name of. `address`: of the access; 0: none.
 void report_named(const char* kind, const Site& where, const std::string& memory,
                   const std::string& text, const Site* other = nullptr, uint64_t address = 0);
-// The slice's or allocation's, by an address in it, before or behind; "" for none.
-std::string allocation_name(uint64_t address);
 uint64_t findings_so_far();  // counted ones too
 
 }  // namespace lowgraph

@@ -85,7 +85,8 @@ void lowgraph_check_free(void* memory, const void* pc) {
         return;
     }
     const bool is_known = found != pieces().end();
-    report_named(kind::use_after_free, here(reinterpret_cast<uint64_t>(pc)), is_known ? heap_name : "",
+    const Site where = here(reinterpret_cast<uint64_t>(pc));
+    report_named(kind::use_after_free, where, is_known ? heap_name : "",
                  is_known ? "frees " + title(found->second) + " a second time"
                           : std::string("frees what no kernel has allocated"));
 }

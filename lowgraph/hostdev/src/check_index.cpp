@@ -33,9 +33,10 @@ void tell_local_index(const char* file, int line, const char* type, int64_t inde
     tell_index();
     const std::string both = type;
     const size_t space = both.find(' ');
-    report_named(kind::out_of_bounds, here(file, line), both.substr(0, space),
-                 "index " + std::to_string(index) + " of the local array '" + both.substr(0, space) +
-                     "' of type " + both.substr(space + 1));
+    const std::string name = both.substr(0, space);
+    report_named(kind::out_of_bounds, here(file, line), name,
+                 "index " + std::to_string(index) + " of the local array '" + name + "' of type " +
+                     both.substr(space + 1));
 }
 
 std::string index_of(const Access& access) {

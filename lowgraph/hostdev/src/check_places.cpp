@@ -7,7 +7,6 @@
 #include <set>
 
 #include "block.h"
-#include "check_findings.h"
 #include "check_heap.h"
 #include "check_shared.h"
 #include "images.h"
@@ -41,6 +40,15 @@ bool open_pages(uint64_t from, uint64_t to) {
         opened().insert(page);
     }
     return true;
+}
+
+// Under the tables' lock.
+std::string title_of(const Region& region) {
+    const auto& slices = tables().slices;
+    const auto slice = slices.find(region.address);
+    if (slice != slices.end()) return slice->second.name;
+    if (!region.name.empty()) return region.name;
+    return "allocation of " + std::to_string(region.bytes) + " bytes";
 }
 
 const Slice* slice_at(uint64_t address) {
@@ -163,6 +171,28 @@ bool find_place(const Access& access, Place* place, Wrong* wrong) {
     *wrong = {is_there ? kind::host_pointer : kind::out_of_bounds, where, 0, "", true};
     wrong->fatal = access.write || !is_there;
     return false;
+}
+
+// The name that people gave to it, or its size.
+std::string allocation_name(uint64_t address) {
+    if (address == 0) return "";
+    const TableLock hold(tables().lock);
+    const auto& slices = tables().slices;
+    const auto& regions = tables().regions;
+    const auto slice = slices.upper_bound(address);
+    const auto next = regions.upper_bound(address);
+    const Region* before = next == regions.begin() ? nullptr : &std::prev(next)->second;
+    const uint64_t past = before != nullptr ? address - before->address : UINT64_MAX;
+    const bool near = before != nullptr && past < before->bytes + alignment + page_bytes;
+    if (near && slice != slices.begin()) {
+        const Slice& found = std::prev(slice)->second;
+        const bool last = found.end + alignment > before->address + before->bytes;
+        const bool inside = found.address >= before->address;
+        if (inside && (address < found.end || (past >= before->bytes && last))) return found.name;
+    }
+    if (near) return title_of(*before);
+    const bool ahead = next != regions.end() && next->first - address <= page_bytes;
+    return ahead ? title_of(next->second) : "";
 }
 
 std::string memory_name(uint64_t address) {

@@ -30,6 +30,8 @@ bool find_place(const Access& access, Place* place, Wrong* wrong);
 // "tile" or "dynamic shared memory", of a place in Space::shared.
 std::string shared_title(const Place& place);
 
+// The name of a slice or an allocation, by an address in it, before or behind; "" for none.
+std::string allocation_name(uint64_t address);
 // What memory is called in findings: a slice's, an allocation's or a variable's name; "" for none.
 std::string memory_name(uint64_t address);
 // The same of what the running thread touches, shared memory too.
