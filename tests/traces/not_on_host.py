@@ -13,20 +13,7 @@ _GONE = (
     "with its context, and 1 of such memory"
 )
 
-_SETTINGS = (
-    "no graph holds a stream's settings: of these a captured kernel keeps the priority alone, and "
-    "that is compared under 'attribute: a captured kernel's priority ...'"
-)
-
 NOT_ON_HOST: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "cuStreamSetAttribute",
-            "cuStreamCopyAttributes",
-            "words: a stream's window",
-        ),
-        _SETTINGS,
-    ),
     "contexts: a destroyed one's, ": _GONE,
     "contexts: the current one destroyed by another thread, stream_destroy c.v": _GONE,
     "words: written, memory of the pool": "it reads fresh memory, which holds a pattern here "

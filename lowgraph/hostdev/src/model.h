@@ -134,7 +134,7 @@ struct Graph {
     std::vector<uint64_t> inside;  // of a conditional node's body: uids of the graphs around it, outermost first
 };
 
-// ---- Capture state carried by streams and events (capture.cpp owns its meaning) ----
+// ---- Capture state carried by streams and events (capture_rules.cpp owns its meaning) ----
 struct Capture {
     uint64_t id = 0;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -148,6 +148,11 @@ struct Capture {
     std::vector<Node*> let_go;     // ends that cuStreamUpdateCaptureDependencies took off their stream
     std::vector<Stream*> members;  // origin first, then streams that joined by an event wait
 };
+// What a program sets for a stream's work; it changes nothing here, and is told again.
+struct StreamSettings {
+    CUaccessPolicyWindow window{};
+    CUsynchronizationPolicy waits = CU_SYNC_POLICY_AUTO;
+};
 struct Stream {
     Context* context = nullptr;
     unsigned flags = 0;  // CU_STREAM_NON_BLOCKING or 0
@@ -157,6 +162,7 @@ struct Stream {
     std::shared_ptr<Capture> capture;   // null: not capturing
     std::vector<Node*> tail;            // the nodes that the next captured node will depend on
     bool is_legacy = false, is_per_thread = false;
+    StreamSettings settings;
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING) && !is_legacy; }
 };
 struct Event {

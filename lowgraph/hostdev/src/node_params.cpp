@@ -6,6 +6,7 @@
 #include "graph_memory.h"
 #include "handles.h"
 #include "memory.h"
+#include "pool.h"
 #include "stream.h"
 #include "words.h"
 
@@ -131,7 +132,7 @@ CUresult read_params(CUDA_MEM_ALLOC_NODE_PARAMS& params, Work* work) {
                        params.poolProps.location.id == 0;
     if (!plain || params.bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
     uint64_t address = 0;
-    const CUresult code = reserve(params.bytesize, false, PoolKind::device, &address);
+    const CUresult code = reserve(params.bytesize, false, PoolKind::device, default_pool(), &address);
     if (code != CUDA_SUCCESS) return code;
     params.dptr = address;
     *work = AllocWork{address, params.bytesize};
