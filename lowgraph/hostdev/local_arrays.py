@@ -61,26 +61,21 @@ def mark_local_arrays(assembly: str, source: str) -> str:
         name = text.local_array(file, line, column)
         if name is None or check["type"] not in types:
             return check[0]
-        label = f".Llowgraph_{name}_{check['type'].removeprefix('.L')}"
-        made[label] = f'{label}:\n{types[check["type"]]["kind"]}\t.string\t"{name} ' + (
-            f'{types[check["type"]]["text"]}"\n'
-        )
-        return (
-            check[0]
-            .replace(f".long\t{column}\n\t.quad", f".long\t{column + LOCAL}\n\t.quad")
-            .replace(f".quad\t{check['type']}\n", f".quad\t{label}\n", 1)
-        )
+        of, label = types[check["type"]], f".Llowgraph_{name}_{check['type'][2:]}"
+        made[label] = f'\t.align 2\n{label}:\n{of["kind"]}\t.string\t"{name} {of["text"]}"\n'
+        told = check[0].replace(f".long\t{column}\n\t.quad", f".long\t{column + LOCAL}\n\t.quad")
+        return told.replace(f".quad\t{check['type']}\n", f".quad\t{label}\n", 1)
 
     assembly = _CHECK.sub(marked, assembly)
-    own = "".join(f"\t.align 2\n{text}" for text in made.values())
-    return f'{assembly}\t.section\t.rodata.lowgraph_local_arrays,"a"\n{own}' if made else assembly
+    if not made:
+        return assembly
+    return f'{assembly}\t.section\t.rodata.lowgraph_local_arrays,"a"\n{"".join(made.values())}'
 
 
 class _Source:
     """The preprocessed text, by the places that the compiler names."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
         self._starts: dict[tuple[str, int], list[int]] = {}
         at, file, number = 0, "", 0
         for line in text.splitlines(keepends=True):
