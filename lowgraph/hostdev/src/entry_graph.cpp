@@ -215,6 +215,7 @@ LOWGRAPH_API CUresult cuGraphDestroyNode(CUgraphNode hNode) {
     return CUDA_SUCCESS;
 }
 
+// The flags ask for more of each node; which nodes there are is told with any of them.
 LOWGRAPH_API CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char* path, unsigned int) {
     LOWGRAPH_ENTRY(graphs);
     const Graph* const graph = find_graph(hGraph);

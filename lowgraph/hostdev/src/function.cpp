@@ -16,7 +16,7 @@ CUresult read_attribute(const Function& function, CUfunction_attribute attribute
     else if (attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         *value = static_cast<int>(entry.static_shared);
     else if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-        *value = static_cast<int>(function.max_dynamic_shared.value_or(default_shared_limit));
+        *value = static_cast<int>(function.dynamic_shared_limit());
     else if (attribute == CU_FUNC_ATTRIBUTE_PTX_VERSION ||
              attribute == CU_FUNC_ATTRIBUTE_BINARY_VERSION)
         *value = 10 * device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
@@ -39,6 +39,14 @@ CUresult read_parameter(const Function& function, size_t index, size_t* offset, 
     *offset = entry.offsets[index];
     if (size != nullptr) *size = entry.sizes[index];
     return CUDA_SUCCESS;
+}
+
+unsigned Function::dynamic_shared_limit() const {
+    return max_dynamic_shared.value_or(default_shared_limit - entry->static_shared);
+}
+
+bool Function::takes_shared(size_t dynamic) const {
+    return entry->static_shared <= default_shared_limit && dynamic <= dynamic_shared_limit();
 }
 
 size_t Function::arg_bytes() const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,6 +38,9 @@ struct Dim3 {
     bool operator==(const Dim3&) const = default;
 };
 
+// Launch attributes that change nothing here, kept for whoever asks (attributes.h), by their id.
+using Attributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
+
 // ---- Work ----
 struct KernelWork {
     Function* function = nullptr;
@@ -44,6 +48,7 @@ struct KernelWork {
     unsigned shared_bytes = 0;
     bool cooperative = false;
     int priority = 0;
+    Attributes attributes;  // the others that were set
     std::vector<std::byte> args;  // the arguments' bytes, at the function's own offsets
 };
 struct CopyWork {
@@ -148,6 +153,7 @@ struct Stream {
     Context* context = nullptr;
     unsigned flags = 0;  // CU_STREAM_NON_BLOCKING or 0
     int priority = 0;
+    Attributes attributes;  // the others that were set
     uint64_t id = 0;
     Ticket last;                        // the newest work queued on it
     std::shared_ptr<Capture> capture;   // null: not capturing

@@ -62,6 +62,9 @@ LOWGRAPH_API CUresult cuMemPrefetchBatchAsync(CUdeviceptr*, size_t*, size_t, CUm
     X(cuStreamGetCtx, _ptsz) \
     X(cuStreamGetCtx_v2, _ptsz) \
     X(cuStreamGetDevice, _ptsz) \
+    X(cuStreamSetAttribute, _ptsz) \
+    X(cuStreamGetAttribute, _ptsz) \
+    X(cuStreamCopyAttributes, _ptsz) \
     X(cuStreamWaitEvent, _ptsz) \
     X(cuStreamQuery, _ptsz) \
     X(cuStreamSynchronize, _ptsz) \
