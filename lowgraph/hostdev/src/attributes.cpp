@@ -49,8 +49,9 @@ constexpr Kept kept[] = {
 constexpr auto taken_only = static_cast<CUlaunchAttributeID>(16);
 
 const Kept* find_kept(CUlaunchAttributeID id) {
-    const Kept* const spot = std::find_if(std::begin(kept), std::end(kept), [id](const Kept& row) { return row.id == id; });
-    return spot == std::end(kept) ? nullptr : spot;
+    for (const Kept& row : kept)
+        if (row.id == id) return &row;
+    return nullptr;
 }
 
 const Kept* of_streams(CUlaunchAttributeID id) {
@@ -73,7 +74,7 @@ Value value_of(const Attributes& attributes, CUlaunchAttributeID id) {
 
 int within_priorities(int priority) { return std::clamp(priority, greatest_priority, least_priority); }
 
-// A kernel's own: a kernel that updates nodes, which there is none of here.
+// No kernel here can update a node, so none is made for it.
 CUresult unknown(CUlaunchAttributeID id) {
     return id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 }
