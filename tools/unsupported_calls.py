@@ -110,9 +110,7 @@ GROUPS = (
     Group(
         "Hints for caches and scheduling",
         r"cuCtxResetPersistingL2Cache|cu(Ctx|Func)(Get|Set)SharedMemConfig",
-        "a CPU has nothing to do with them; what changes a launch is taken as the stream's, the "
-        "launch's or the kernel node's attribute (cuStreamSetAttribute, cuLaunchKernelEx, "
-        "cuGraphKernelNodeSetAttribute)",
+        "a CPU has nothing to do with them",
     ),
     Group(
         "Calls that CUDA itself has replaced",

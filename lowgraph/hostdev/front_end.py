@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lowgraph.errors import BuildError
+from lowgraph.hostdev import check
 from lowgraph.hostdev.refusals import refuse_unsupported
 
 _GLOBAL = "LOWGRAPH_MARK_GLOBAL"
@@ -92,7 +93,10 @@ def translate(text: str, source: Path) -> Unit:
     _refuse_leftovers(body, source)
     body = re.sub(rf"{_BOUNDS}\s*{_PARENS}", "", body)
     # A block runs on one OS thread, so a thread-local variable is one a block; alignas goes first.
-    body = _ALIGNED_SHARED.sub(r"\1 thread_local", body).replace(_SHARED, "thread_local")
+    # To the compiler a variable that nobody writes is the constant 0, and one that nobody reads is
+    # nothing: no access would be left to check.
+    local = "__attribute__((used)) thread_local" if check.enabled() else "thread_local"
+    body = _ALIGNED_SHARED.sub(rf"\1 {local}", body).replace(_SHARED, local)
     if not found.places:
         raise BuildError(f"{source}:1: no kernel in this file; {_KERNEL_FORM}")
     return Unit(body + "\n" + _entries(found), tuple(found.places))

@@ -20,9 +20,8 @@ from tools import kernel_difference
 
 PAGE = kernel_difference.PAGE.read_text(encoding="utf-8")
 RESULTS = kernel_difference.RECORDED.parent
-# Results that are rounded to bfloat16.
+# Inputs of their second products are rounded to bfloat16 on the way.
 ROUNDED = ("attention_mma_backward: dqkv", "attention_mma_fused: dqkv")
-"""The one result whose inputs of products are rounded to bfloat16 on the way."""
 
 
 def numbers(pattern: str) -> list[int]:
@@ -44,8 +43,10 @@ def test_how_much_is_recorded() -> None:
     died = {key for trace in traces for key, _ in trace.get("left_out", [])}
     said = numbers(r"named scenarios \| N names, N runs recorded .*?, N end the process there")
     assert said == [len(names), recorded, len(died)]
-    wild = sorted(len(load_wild(path)["sequences"]) for path in WILD)
-    assert numbers(r"\| N to learn from, N to judge by \|") == wild
+    wild = {path.name.partition(".")[0]: len(load_wild(path)["sequences"]) for path in WILD}
+    plain = numbers(r"\| N to learn from, N to judge by \|")
+    themes = numbers(r"seeds from 700 000.*?\| N to judge by \|")
+    assert (plain, themes) == ([wild["wild-dev"], wild["wild"]], [wild["wild-themes"]])
     assert numbers(r"sequences of one capture \| N \|") == [
         sum(len(load_sequences(path)) for path in SEQUENCES)
     ]
@@ -66,8 +67,9 @@ def test_the_kernels_table_is_what_was_measured() -> None:
 def test_the_losses_agree_as_far_as_the_page_says() -> None:
     losses = read("agreement.json")["losses"]
     cuda, host = (np.array(losses[device]) for device in ("cuda", "host"))
-    assert "first\nfive losses are equal to the last bit" in PAGE
-    assert "over 40 steps they are at most 9e-8 apart" in PAGE
+    words = " ".join(PAGE.split())
+    assert "the first five losses are equal to the last bit" in words
+    assert "over 40 steps the losses are at most 9e-8 apart" in words
     assert cuda[:5].tolist() == host[:5].tolist()
     assert len(cuda) == 40
     assert (np.abs(cuda - host) / np.abs(cuda)).max() < 9e-8
@@ -81,10 +83,29 @@ def test_differences_are_over_the_largest_element() -> None:
     gpu = {"a": np.float32([1.0, 2.5, -4.0]), "b": np.int32([1, 2])}
     first, second = kernel_difference.differences(host, gpu)
     assert (first["worst_relative"], first["equal_bits"], first["elements"]) == (0.125, False, 3)
+    assert first["worst_of_element"] == 0.2
     assert (second["worst_relative"], second["equal_bits"]) == (0.0, True)
     text = kernel_difference.section({"gpu": "G", "driver": "D", "rows": [first, second]})
     assert "Against an G (driver D) 1 of 2 results have equal bits" in text
-    assert text.endswith("| a | 3 | 1.2e-01 |")
+    assert text.endswith("| a | 3 | 1.2e-01 | 2.0e-01 |")
+
+
+def test_a_small_element_is_seen_and_one_of_nearly_zero_is_not() -> None:
+    gpu = {name: np.array([1000.0, small]) for name, small in (("a", 2.0), ("b", 1e-9))}
+    host = {"a": np.array([1000.0, 3.0]), "b": np.array([1000.0, 2e-9])}
+    seen, zero = kernel_difference.differences(host, gpu)
+    assert (seen["worst_relative"], seen["worst_of_element"]) == (1e-3, 0.5)
+    assert zero["worst_of_element"] == pytest.approx(1e-9), "of a thousandth of the largest, 1"
+
+
+@pytest.mark.host
+def test_every_kernel_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = kernel_difference.results("host")
+    assert {name.partition(": ")[0] for name in found} == set(kernel_difference.SCENARIOS)
+    monkeypatch.delitem(kernel_difference.SCENARIOS, "bias_sums")
+    told = "nothing launches bias_pair_partial, bias_sums_final: write a scenario in tests/check"
+    with pytest.raises(SystemExit, match=told):
+        kernel_difference.results("host")
 
 
 def test_runs_of_other_scenarios_are_not_compared() -> None:

@@ -14,6 +14,7 @@ from tests.traces import (
     verbs_capture,
     verbs_conditional,
     verbs_contexts,
+    verbs_edges,
     verbs_graphs,
     verbs_handles,
     verbs_managed,
@@ -21,6 +22,7 @@ from tests.traces import (
     verbs_objects,
     verbs_owned,
     verbs_params,
+    verbs_settings,
     verbs_virtual,
     verbs_words,
     verbs_work,
@@ -45,6 +47,8 @@ VERBS = {
     **verbs_attributes.VERBS,
     **verbs_managed.VERBS,
     **verbs_virtual.VERBS,
+    **verbs_edges.VERBS,
+    **verbs_settings.VERBS,
     **verbs_bounds.VERBS,
 }
 

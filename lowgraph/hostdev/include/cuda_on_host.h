@@ -24,6 +24,7 @@
 #include "cuda_on_host/quiet.h"
 
 #include "cuda_on_host/sync.h"
+#include "cuda_on_host/async_copies.h"
 #include "cuda_on_host/atomics.h"
 #include "cuda_on_host/intrinsics.h"
 #include "cuda_on_host/conditional.h"
@@ -32,7 +33,6 @@
 #include "cuda_on_host/conversions.h"
 #include "cuda_on_host/special_functions.h"
 #include "cuda_on_host/memory_hints.h"
-#include "cuda_on_host/scoped_atomics.h"
 #include "cuda_on_host/warp_votes.h"
 #include "cuda_on_host/stub.h"
 #include "cuda_on_host/check_hooks.h"
@@ -83,10 +83,6 @@ LOWGRAPH_INLINE void* lowgraph_assume_aligned(const void* p, size_t alignment, s
 static constexpr int warpSize = 32;
 
 // ---- what ends a thread, and what it prints ----
-#undef assert
-#define assert(condition) \
-    ((condition)          \
-         ? (void)0        \
-         : lowgraph_trap(710, "device-side assert failed: " #condition, __FILE__, __LINE__))
+#include "assert.h"
 #define __trap() lowgraph_trap(719, "__trap()", __FILE__, __LINE__)
 #define printf(...) lowgraph_printf(__VA_ARGS__)

@@ -121,7 +121,7 @@ CUresult read_attribute(const KernelWork& work, CUlaunchAttributeID id, Value* v
     } else if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
         value->clusterDim = {work.cluster.x, work.cluster.y, work.cluster.z};
     } else if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
-        value->priority = work.priority;
+        value->priority = within_priorities(work.priority);
     } else if (of_kernels(id) != nullptr) {
         *value = value_of(work.attributes, id);
     } else {
@@ -139,7 +139,7 @@ CUresult write_attribute(KernelWork& work, CUlaunchAttributeID id, const Value& 
         if (!cluster_fits(next)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         work.cluster = next.cluster;
     } else if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
-        work.priority = within_priorities(value.priority);
+        work.priority = value.priority;
     } else if (const Kept* const row = of_kernels(id); row != nullptr) {
         if (!row->is_good(value)) return CUDA_ERROR_INVALID_VALUE;
         work.attributes[id] = value;

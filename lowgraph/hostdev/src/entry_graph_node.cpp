@@ -1,6 +1,7 @@
 // Entry points of single graph nodes: added, and their parameters read and set. A node is made and read
 // without a current context, but for kernels, whose making the recorded driver does not survive so.
 #include "attributes.h"
+#include "conditional.h"
 #include "node_entry.h"
 
 using namespace lowgraph;
@@ -63,9 +64,8 @@ LOWGRAPH_API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelN
 LOWGRAPH_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
     LOWGRAPH_ENTRY(handle);
     const KernelWork* const from = work_of<KernelWork>(src);
-    if (from == nullptr || work_of<KernelWork>(dst) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    keep_attributes(find_node(src)->work, find_node(dst)->work);
-    return CUDA_SUCCESS;
+    KernelWork* const to = work_of<KernelWork>(dst);
+    return from != nullptr && to != nullptr ? copy_attributes(*from, *to) : CUDA_ERROR_INVALID_VALUE;
 }
 
 // ---- Copies, memsets, host functions ----
@@ -135,7 +135,7 @@ LOWGRAPH_API CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph
                                                CUgraph childGraph) {
     LOWGRAPH_ENTRY(handle);
     const Graph* const child = find_graph(childGraph);
-    if (child != nullptr && has_memory_nodes(*child)) return CUDA_ERROR_NOT_SUPPORTED;  // before all else
+    if (child != nullptr && !may_be_copied(*child)) return CUDA_ERROR_NOT_SUPPORTED;  // before all else
     if (childGraph == hGraph) return CUDA_ERROR_INVALID_VALUE;  // the real driver ends the process
     return add({phGraphNode, hGraph, dependencies, count},
                [childGraph](Work* work) { return read_child(childGraph, work); });

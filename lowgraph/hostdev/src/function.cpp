@@ -41,6 +41,14 @@ CUresult read_parameter(const Function& function, size_t index, size_t* offset, 
     return CUDA_SUCCESS;
 }
 
+const Context* home_of(const KernelWork& kernel) {
+    return kernel.function->module == nullptr ? nullptr : kernel.function->module->context;
+}
+
+bool share_context(const Context* now, const Context* next) {
+    return now == nullptr || next == nullptr || now == next;
+}
+
 unsigned Function::dynamic_shared_limit() const {
     return max_dynamic_shared.value_or(default_shared_limit - entry->static_shared);
 }

@@ -1,6 +1,7 @@
-// Parameters of kernel nodes: arguments packed as a launch packs them.
+// Parameters of kernel nodes: arguments packed as a launch packs them, launch attributes.
 #include "handles.h"
 #include "launch.h"
+#include "module.h"
 #include "node_params.h"
 
 namespace lowgraph {
@@ -37,14 +38,28 @@ CUresult write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params) {
     return CUDA_SUCCESS;
 }
 
-void keep_attributes(const Work& now, Work& next) {
+static void take_attributes(const KernelWork& from, KernelWork& to) {
+    to.cooperative = from.cooperative;
+    to.cluster = from.cluster;
+    to.priority = from.priority;
+    to.attributes = from.attributes;
+}
+
+CUresult keep_attributes(const Work& now, Work& next) {
     const auto* const from = std::get_if<KernelWork>(&now);
     auto* const to = std::get_if<KernelWork>(&next);
-    if (from == nullptr || to == nullptr) return;
-    to->cooperative = from->cooperative;
-    to->cluster = from->cluster;
-    to->priority = from->priority;
-    to->attributes = from->attributes;
+    if (from == nullptr || to == nullptr) return CUDA_SUCCESS;
+    take_attributes(*from, *to);
+    return cluster_fits(*to) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+}
+
+CUresult copy_attributes(const KernelWork& from, KernelWork& to) {
+    if (!share_context(home_of(from), home_of(to))) return CUDA_ERROR_INVALID_VALUE;
+    KernelWork next = to;
+    take_attributes(from, next);
+    if (!cluster_fits(next)) return CUDA_ERROR_INVALID_VALUE;
+    to = std::move(next);
+    return CUDA_SUCCESS;
 }
 
 }  // namespace lowgraph

@@ -26,7 +26,8 @@ void write_params(const CopyWork& work, CUDA_MEMCPY3D* params);
 void write_params(const FillWork& work, CUDA_MEMSET_NODE_PARAMS* params);
 void write_params(const AllocWork& work, CUDA_MEM_ALLOC_NODE_PARAMS* params);
 
-// Launch attributes are no parameters: new parameters leave them as they are.
-void keep_attributes(const Work& now, Work& next);
+// Launch attributes (attributes.h) are no parameters: new parameters leave them as they are, which may refuse them.
+CUresult keep_attributes(const Work& now, Work& next);
+CUresult copy_attributes(const KernelWork& from, KernelWork& to);
 
 }  // namespace lowgraph
