@@ -24,6 +24,9 @@ CUresult standing_refusal(Stream&);
 // A call with bad arguments on `stream`: a capture on it is invalidated; `code` unless an earlier rule answers.
 CUresult invalid_call(Stream&, CUresult code);
 
+// A call on `stream` with an object of another context: a capture goes on; 400 unless an earlier rule answers.
+CUresult foreign_object(Stream&);
+
 // Calls that could wait for the device or change its memory: cuMemAlloc, cuMemFree, cuGraphInstantiate ...
 CUresult guard_unsafe();
 CUresult guard_stream_wait(Stream&, bool query);

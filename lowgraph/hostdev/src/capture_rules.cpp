@@ -21,6 +21,7 @@ std::vector<std::shared_ptr<Capture>>& captures() {
 uint64_t next_capture_id = 1;
 
 void record_node(Stream& stream, Work&& work) {
+    set_context(work, stream.context);
     Node& node = add_node(graph_of(*stream.capture), std::move(work), stream.tail);
     stream.capture->recorded.push_back(&node);
     stream.tail = {&node};
@@ -151,6 +152,11 @@ CUresult invalid_call(Stream& stream, CUresult code) {
     if (const CUresult standing = standing_refusal(stream); standing != CUDA_SUCCESS) return standing;
     if (stream.capture) invalidate(*stream.capture, code);
     return code;
+}
+
+CUresult foreign_object(Stream& stream) {
+    const CUresult standing = standing_refusal(stream);
+    return standing != CUDA_SUCCESS ? standing : CUDA_ERROR_INVALID_HANDLE;
 }
 
 Route route_record(Stream& stream, Event& event, unsigned flags) {

@@ -7,6 +7,7 @@
 #include "exec.h"
 #include "handles.h"
 #include "memory.h"
+#include "module.h"
 #include "race_order.h"
 
 namespace lowgraph {
@@ -54,12 +55,12 @@ bool is_pageable(CUmemorytype kind, uint64_t address) {
 }
 
 // Kernels, empty nodes, memsets, copies, child graphs and conditionals may be in a body; copies not
-// from or to pageable memory.
-bool may_be_in_body(const Work& work) {
+// from or to pageable memory, kernels and memsets in their conditional's context.
+bool may_be_in_body(const Work& work, const Context* context) {
     switch (type_of(work)) {
-        case CU_GRAPH_NODE_TYPE_KERNEL:
+        case CU_GRAPH_NODE_TYPE_KERNEL: return share_context(home_of(std::get<KernelWork>(work)), context);
+        case CU_GRAPH_NODE_TYPE_MEMSET: return share_context(std::get<FillWork>(work).context, context);
         case CU_GRAPH_NODE_TYPE_EMPTY:
-        case CU_GRAPH_NODE_TYPE_MEMSET:
         case CU_GRAPH_NODE_TYPE_GRAPH:
         case CU_GRAPH_NODE_TYPE_CONDITIONAL: return true;
         case CU_GRAPH_NODE_TYPE_MEMCPY: {
@@ -70,11 +71,11 @@ bool may_be_in_body(const Work& work) {
     }
 }
 
-const Node* find_illegal(const Graph& body) {
+const Node* find_illegal(const Graph& body, const Context* context) {
     for (const Node& node : body.nodes) {
-        if (!may_be_in_body(node.work)) return &node;
+        if (!may_be_in_body(node.work, context)) return &node;
         const Node* inner = nullptr;
-        if (const auto* child = std::get_if<ChildWork>(&node.work)) inner = find_illegal(*child->graph);
+        if (const auto* child = std::get_if<ChildWork>(&node.work)) inner = find_illegal(*child->graph, context);
         if (const auto* nested = std::get_if<ConditionalWork>(&node.work)) inner = find_illegal(*nested);
         if (inner != nullptr) return inner;
     }
@@ -90,8 +91,9 @@ void for_each_body(const Graph& graph, Visit visit) {
 
 }  // namespace
 
-std::shared_ptr<Condition> create_condition(Graph& graph, unsigned initial, bool assigned) {
+std::shared_ptr<Condition> create_condition(Graph& graph, const Context& context, unsigned initial, bool assigned) {
     auto made = std::make_shared<Condition>();
+    made->context = &context;
     made->graph_uid = outermost(graph);
     made->initial = initial;
     made->assigned = assigned;
@@ -106,15 +108,16 @@ std::shared_ptr<Condition> create_condition(Graph& graph, unsigned initial, bool
 CUresult read_conditional(CUDA_CONDITIONAL_NODE_PARAMS& params, const Graph& graph, Work* work) {
     std::shared_ptr<Condition> condition = find_condition(params.handle);
     const bool known = condition != nullptr && !condition->has_node && condition->graph_uid == outermost(graph);
-    const bool here = find_context(params.ctx) == current_context();
-    if (!known || !here || !is_size(params.type, params.size)) return CUDA_ERROR_INVALID_VALUE;
+    const Context* const context = find_context(params.ctx);
+    const bool here = known && context == current_context() && context == condition->context;
+    if (!here || !is_size(params.type, params.size)) return CUDA_ERROR_INVALID_VALUE;
     auto bodies = std::make_shared<ConditionalBodies>(condition);
     for (unsigned i = 0; i < params.size; ++i) {
         bodies->graphs.push_back(make_body(graph));
         bodies->handles.push_back(handle_of(bodies->graphs.back().get()));
     }
     params.phGraph_out = bodies->handles.data();
-    *work = ConditionalWork{std::move(condition), params.type, std::move(bodies), {}};
+    *work = ConditionalWork{context, std::move(condition), params.type, std::move(bodies), {}};
     return CUDA_SUCCESS;
 }
 
@@ -126,9 +129,10 @@ bool has_conditional_nodes(const Graph& graph) {
     });
 }
 
+bool had_conditions(const Graph& graph) { return !graph.conditions.empty() || has_conditional_nodes(graph); }
+
 bool may_be_copied(const Graph& graph) {
-    const bool plain = !graph.held_conditional && !has_conditional_nodes(graph);
-    return plain && graph.inside.empty() && !has_memory_nodes(graph);
+    return graph.inside.empty() && !has_memory_nodes(graph) && !had_conditions(graph);
 }
 
 bool is_inside(const Graph& graph, const Graph& outer) {
@@ -148,8 +152,20 @@ CUresult lost_body_error() {
 
 const Node* find_illegal(const ConditionalWork& work) {
     for (const auto& body : work.bodies->graphs)
-        if (const Node* illegal = find_illegal(*body)) return illegal;
+        if (const Node* illegal = find_illegal(*body, work.context)) return illegal;
     return nullptr;
+}
+
+bool mixes_contexts(const Graph& graph, const Context* around) {
+    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [around](const Node& node) {
+        const auto* const conditional = std::get_if<ConditionalWork>(&node.work);
+        if (conditional == nullptr) return false;
+        if (!share_context(around, conditional->context)) return true;
+        const auto& bodies = conditional->bodies->graphs;
+        return std::any_of(bodies.begin(), bodies.end(), [conditional](const auto& body) {
+            return mixes_contexts(*body, conditional->context);
+        });
+    });
 }
 
 bool has_unused_condition(const Graph& graph) {
@@ -159,9 +175,9 @@ bool has_unused_condition(const Graph& graph) {
     return unused;
 }
 
-void images_for_bodies(ConditionalWork& work) {
+void images_for_bodies(ConditionalWork& work, bool by_priority) {
     work.images.clear();
-    for (const auto& body : work.bodies->graphs) work.images.push_back(make_image(*body));
+    for (const auto& body : work.bodies->graphs) work.images.push_back(make_image(*body, by_priority));
     work.bodies.reset();
 }
 

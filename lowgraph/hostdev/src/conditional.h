@@ -11,6 +11,7 @@ namespace lowgraph {
 // executables made from it keep the object.
 struct Condition {
     uint64_t id = 0;         // the handle
+    const Context* context = nullptr;
     uint64_t graph_uid = 0;  // of the outermost graph around the one that it was made for
     unsigned initial = 0;    // at the begin of each launch, if `assigned`
     bool assigned = false;   // CU_GRAPH_COND_ASSIGN_DEFAULT
@@ -33,13 +34,14 @@ struct ConditionalBodies {
 };
 
 // ---- Construction (big_lock) ----
-std::shared_ptr<Condition> create_condition(Graph& graph, unsigned initial, bool assigned);
+std::shared_ptr<Condition> create_condition(Graph& graph, const Context& context, unsigned initial, bool assigned);
 // INVALID_VALUE: no such handle, one that has a node, or one of another graph; a size or type that
-// there is not; another context than the current one. On success `phGraph_out` is set.
+// there is not; another context than the current one and the handle's. On success `phGraph_out` is set.
 CUresult read_conditional(CUDA_CONDITIONAL_NODE_PARAMS& params, const Graph& graph, Work* work);
 bool has_conditional_nodes(const Graph& graph);
-// Whether it may have a clone or be a child: not a graph with memory or conditional nodes, whose addresses
-// and conditions are its own, and not a body.
+bool had_conditions(const Graph& graph);  // a handle was made for it, whether or not a node is there
+// Whether it may have a clone or be a child: not a graph with memory nodes or handles, whose addresses and
+// conditions are its own, and not a body.
 bool may_be_copied(const Graph& graph);
 bool is_inside(const Graph& graph, const Graph& outer);  // a body of it, at any depth, or itself
 
@@ -51,9 +53,11 @@ CUresult lost_body_error();
 // ---- Instantiation (big_lock) ----
 // The node of a body, at any depth, that cannot be there; null: the bodies are good.
 const Node* find_illegal(const ConditionalWork& work);
+// Whether a conditional in a body has another context than the one around it.
+bool mixes_contexts(const Graph& graph, const Context* around = nullptr);
 bool has_unused_condition(const Graph& graph);  // a handle without a node, here or in a body
 // The bodies' images, ready to run, in the place of the graphs: those go with the node.
-void images_for_bodies(ConditionalWork& work);
+void images_for_bodies(ConditionalWork& work, bool by_priority);
 // All conditions that a launch of the graph gives their defaults to.
 std::vector<std::shared_ptr<Condition>> assigned_conditions(const Graph& graph);
 

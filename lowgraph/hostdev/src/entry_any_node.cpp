@@ -27,7 +27,7 @@ LOWGRAPH_API CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* p
     if (context->destroyed) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (pHandle_out == nullptr || graph == nullptr || (flags & ~CU_GRAPH_COND_ASSIGN_DEFAULT) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    *pHandle_out = create_condition(*graph, defaultLaunchValue, flags & CU_GRAPH_COND_ASSIGN_DEFAULT)->id;
+    *pHandle_out = create_condition(*graph, *context, defaultLaunchValue, flags & CU_GRAPH_COND_ASSIGN_DEFAULT)->id;
     return CUDA_SUCCESS;
 }
 

@@ -16,7 +16,7 @@ CUresult record(Entry& entry, CUevent event_handle, CUstream handle, unsigned fl
     if (stream == nullptr || event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     // Waits and external records may cross from one context to another.
     const bool external = flags & CU_EVENT_RECORD_EXTERNAL;
-    if (!external && event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+    if (!external && event->context != stream->context) return foreign_object(*stream);
     if ((flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
     const Route route = route_record(*stream, *event, flags);
     if (route.kind != Route::run) return route.code;

@@ -3,7 +3,7 @@
 #include "conditional.h"
 #include "entry.h"
 #include "handles.h"
-#include "node_params.h"
+#include "node_entry.h"
 #include "stream.h"
 #include "update.h"
 #include "user_object.h"
@@ -52,17 +52,10 @@ CUresult set_in_exec(CUgraphExec exec_handle, CUgraphNode node_handle, Read read
     if (now == nullptr || !std::holds_alternative<Kind>(now->work)) return CUDA_ERROR_INVALID_VALUE;
     ExecNode changed = *now;
     if (const CUresult code = read(&changed.work); code != CUDA_SUCCESS) return code;
-    if (const CUresult code = keep_attributes(now->work, changed.work); code != CUDA_SUCCESS) return code;
+    keep_attributes(now->work, changed.work);
     if (compare_work(now->work, changed.work) != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
     replace_exec_node(*exec, *node, std::move(changed));
     return CUDA_SUCCESS;
-}
-
-template <typename Params>
-auto reader(Params* params) {
-    return [params](Work* work) {
-        return params == nullptr ? CUDA_ERROR_INVALID_VALUE : read_params(*params, work);
-    };
 }
 
 }  // namespace
@@ -161,15 +154,15 @@ LOWGRAPH_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, 
 }
 
 LOWGRAPH_API CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                                     const CUDA_MEMCPY3D* params, CUcontext) {
+                                                     const CUDA_MEMCPY3D* params, CUcontext ctx) {
     LOWGRAPH_ENTRY(context);
-    return set_in_exec<CopyWork>(hGraphExec, hNode, reader(params));
+    return set_in_exec<CopyWork>(hGraphExec, hNode, reader(params, ctx));
 }
 
 LOWGRAPH_API CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                                     const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
+                                                     const CUDA_MEMSET_NODE_PARAMS* params, CUcontext ctx) {
     LOWGRAPH_ENTRY(context);
-    return set_in_exec<FillWork>(hGraphExec, hNode, reader(params));
+    return set_in_exec<FillWork>(hGraphExec, hNode, reader(params, ctx));
 }
 
 LOWGRAPH_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
@@ -204,6 +197,7 @@ static CUresult set_child(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph chi
     if (has_memory_nodes(*child)) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;  // before the node is looked at
     const ExecNode* const now = find_exec_node(*exec, *node);
     if (now == nullptr || !now->child) return CUDA_ERROR_INVALID_VALUE;
+    if (had_conditions(*child)) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     return fill_result(update_child(*exec, *node, *child), nullptr);
 }
 

@@ -71,9 +71,9 @@ LOWGRAPH_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNo
 // ---- Copies, memsets, host functions ----
 LOWGRAPH_API CUresult cuGraphAddMemcpyNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                            const CUgraphNode* dependencies, size_t count,
-                                           const CUDA_MEMCPY3D* params, CUcontext) {
+                                           const CUDA_MEMCPY3D* params, CUcontext ctx) {
     LOWGRAPH_ENTRY(handle);
-    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params, ctx));
 }
 
 LOWGRAPH_API CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D* params) {
@@ -88,9 +88,9 @@ LOWGRAPH_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_M
 
 LOWGRAPH_API CUresult cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                            const CUgraphNode* dependencies, size_t count,
-                                           const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
+                                           const CUDA_MEMSET_NODE_PARAMS* params, CUcontext ctx) {
     LOWGRAPH_ENTRY(handle);
-    return add({phGraphNode, hGraph, dependencies, count}, reader(params));
+    return add({phGraphNode, hGraph, dependencies, count}, reader(params, ctx));
 }
 
 LOWGRAPH_API CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS* params) {

@@ -39,11 +39,14 @@ const Node* find_in_cycle(const Graph& graph) {
     return nullptr;
 }
 
-// A copy can be illegal in a body for its pageable memory alone, which has a result of its own.
-Obstacle cannot_run(const Node* node) {
-    const bool copy = std::holds_alternative<CopyWork>(node->work);
-    return {node, copy ? CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED
-                       : CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED};
+Obstacle cannot_run(const Node* node) { return {node, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED}; }
+
+// What may be in a body is illegal there for its context, or pageable memory, which has the same result.
+Obstacle illegal_in_body(const Node* node) {
+    const CUgraphNodeType type = type_of(node->work);
+    const bool may_be = type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMSET ||
+                        type == CU_GRAPH_NODE_TYPE_MEMCPY;
+    return may_be ? Obstacle{node, CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED} : cannot_run(node);
 }
 
 Obstacle find_obstacle(const Graph& graph) {
@@ -55,7 +58,7 @@ Obstacle find_obstacle(const Graph& graph) {
             if (const Obstacle inner = find_obstacle(*child->graph); inner.node) return inner;
         }
         if (const auto* conditional = std::get_if<ConditionalWork>(&node.work)) {
-            if (const Node* illegal = find_illegal(*conditional)) return cannot_run(illegal);
+            if (const Node* illegal = find_illegal(*conditional)) return illegal_in_body(illegal);
             for (const auto& body : conditional->bodies->graphs)
                 if (const Obstacle inner = find_obstacle(*body); inner.node) return inner;
         }
@@ -139,8 +142,9 @@ void queue_waits(const ExecImage& image, Stream& stream) {
 
 }  // namespace
 
-std::shared_ptr<ExecImage> make_image(const Graph& graph) {
+std::shared_ptr<ExecImage> make_image(const Graph& graph, bool by_priority) {
     auto image = std::make_shared<ExecImage>();
+    image->by_priority = by_priority;
     image->user_objects = graph.user_objects;
     std::unordered_map<const Node*, uint32_t> places;
     for (const Node* node : topological_order(graph)) {
@@ -151,10 +155,13 @@ std::shared_ptr<ExecImage> make_image(const Graph& graph) {
         made.enabled = node->enabled;
         made.memory = node->memory;
         for (const Node* before : node->before) made.before.push_back(places.at(before));
-        if (const auto* child = std::get_if<ChildWork>(&node->work)) made.child = make_image(*child->graph);
+        if (auto* child = std::get_if<ChildWork>(&made.work)) {
+            made.child = make_image(*child->graph, by_priority);
+            child->graph.reset();  // the node's, and one copy of the graph it was made of
+        }
         image->holds_words |= std::holds_alternative<WordsWork>(made.work);
         image->holds_words |= made.child && made.child->holds_words;
-        if (auto* conditional = std::get_if<ConditionalWork>(&made.work)) images_for_bodies(*conditional);
+        if (auto* conditional = std::get_if<ConditionalWork>(&made.work)) images_for_bodies(*conditional, by_priority);
         places.emplace(node, static_cast<uint32_t>(image->nodes.size()));
         image->nodes.push_back(std::make_shared<ExecNode>(std::move(made)));
     }
@@ -181,18 +188,20 @@ CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, Obstacle* 
     if (is_memory_taken(graph, nullptr)) return CUDA_ERROR_NOT_SUPPORTED;  // of a cycle too
     *obstacle = find_obstacle(graph);
     if (obstacle->node) return CUDA_ERROR_INVALID_VALUE;
+    if (mixes_contexts(graph)) return CUDA_ERROR_INVALID_VALUE;
     if (has_unused_condition(graph)) {
         obstacle->result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (has_conditional_nodes(graph) && is_instantiated(graph)) return CUDA_ERROR_NOT_SUPPORTED;
+    const bool copied = is_instantiated(graph) || is_cloned(graph);
+    if (has_conditional_nodes(graph) && copied) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_unique<Exec>();
     made->flags = flags;
     made->source_uid = made->memory_uid = graph.uid;
     made->holds_memory = has_memory_nodes(graph);
     for (const Node& node : graph.nodes)
         if (node.memory) node.memory->instantiated = true;
-    made->image = make_image(graph);
+    made->image = make_image(graph, flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
     made->image->assigned = assigned_conditions(graph);
     add_places(graph, {}, *made);
     *exec = made.get();

@@ -21,6 +21,7 @@ struct ExecImage {
     std::vector<std::shared_ptr<const ExecNode>> nodes;  // each after those in its `before`
     std::vector<std::shared_ptr<UserObject>> user_objects;
     bool holds_words = false;  // memory operations, here or in a child graph
+    bool by_priority = false;  // USE_NODE_PRIORITY: kernels keep theirs
     std::vector<std::shared_ptr<Condition>> assigned;  // what each launch sets to its default
     // While checking: set by its first launch. Images made from this one have the same edges.
     mutable std::shared_ptr<const NodeOrder> order;
@@ -52,8 +53,9 @@ struct Obstacle {
 
 Exec* find_exec(CUgraphExec handle);  // null: not a live executable
 // INVALID_VALUE with the obstacle's node set when that cannot run, without one for a condition that no
-// node looks at; NOT_SUPPORTED for a body, and for a second executable of a graph with memory or
-// conditional nodes while the first is there.
+// node looks at, or conditionals of two contexts in each other; NOT_SUPPORTED for a body, for a second
+// executable of a graph with memory or conditional nodes while the first is there, and for one of a graph
+// with conditional nodes while a clone is there.
 CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, Obstacle* obstacle);
 // Whether memory of the graph's allocation nodes is an executable's, of another one than the given.
 bool is_memory_taken(const Graph& graph, const Exec* by_another);
@@ -74,6 +76,6 @@ void add_places(const Graph& graph, const std::vector<uint32_t>& above, Exec& ex
 const ExecNode* find_exec_node(const Exec& exec, const Node& node);  // null: not from its graph
 void replace_exec_node(Exec& exec, const Node& node, ExecNode&& changed);
 
-std::shared_ptr<ExecImage> make_image(const Graph& graph);
+std::shared_ptr<ExecImage> make_image(const Graph& graph, bool by_priority);
 
 }  // namespace lowgraph

@@ -89,7 +89,6 @@ Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies
         node.memory = own_graph_memory(alloc->address, alloc->bytes, graph.uid);
     if (const auto* free = std::get_if<FreeWork>(&node.work)) note_free_node(free->address, graph.uid);
     graph.holds_memory |= is_memory(node.work);
-    graph.held_conditional |= std::holds_alternative<ConditionalWork>(node.work);
     registry().nodes.insert(&node);
     for (Node* before : dependencies)
         if (!has_edge(*before, node)) {
@@ -140,6 +139,11 @@ CUgraphNodeType type_of(const Work& work) {
     return std::visit(Namer{}, work);
 }
 
+void set_context(Work& work, const Context* context) {
+    if (auto* const copy = std::get_if<CopyWork>(&work)) copy->context = context;
+    if (auto* const fill = std::get_if<FillWork>(&work)) fill->context = context;
+}
+
 std::unique_ptr<Graph> clone_graph(const Graph& original) {
     auto clone = std::make_unique<Graph>();
     clone->cloned_from = original.uid;
@@ -168,6 +172,11 @@ Node* find_in_clone(const Node& original, Graph& clone) {
     for (Node& node : clone.nodes)
         if (node.id == original.id) return &node;
     return nullptr;
+}
+
+bool is_cloned(const Graph& graph) {
+    return std::any_of(registry().graphs.begin(), registry().graphs.end(),
+                       [&graph](const Graph* other) { return other->cloned_from == graph.uid; });
 }
 
 bool has_memory_nodes(const Graph& graph) {

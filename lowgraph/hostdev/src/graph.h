@@ -26,11 +26,13 @@ void remove_node(Node& node);
 CUresult connect(Node& from, Node& to);
 CUresult disconnect(Node& from, Node& to);
 CUgraphNodeType type_of(const Work& work);
+void set_context(Work& work, const Context* context);  // of a copy or a memset
 
 // ---- Whole graphs ----
 // Of a graph without memory or conditional nodes; child graphs are cloned with it.
 std::unique_ptr<Graph> clone_graph(const Graph& original);
 Node* find_in_clone(const Node& original, Graph& clone);
+bool is_cloned(const Graph& graph);  // a clone of it is there, or a child graph that was made of it
 bool has_memory_nodes(const Graph& graph);
 // Whether the graph may have a node that frees the address: INVALID_VALUE for memory from outside graphs,
 // for what the graph itself or the graph of the allocation frees already, and for an allocation of this

@@ -14,6 +14,7 @@ CUresult read_params(const CUDA_KERNEL_NODE_PARAMS& params, Work* work) {
     kernel.grid = {params.gridDimX, params.gridDimY, params.gridDimZ};
     kernel.block = {params.blockDimX, params.blockDimY, params.blockDimZ};
     kernel.shared_bytes = params.sharedMemBytes;
+    if (const auto* now = std::get_if<KernelWork>(work)) kernel.cluster = now->cluster;  // it holds the new grid
     if (const CUresult code = check_launch(kernel); code != CUDA_SUCCESS) return code;
     const CUresult code =
         pack_arguments(*kernel.function, params.kernelParams, params.extra, &kernel.args);
@@ -45,12 +46,16 @@ static void take_attributes(const KernelWork& from, KernelWork& to) {
     to.attributes = from.attributes;
 }
 
-CUresult keep_attributes(const Work& now, Work& next) {
-    const auto* const from = std::get_if<KernelWork>(&now);
+void keep_attributes(const Work& now, Work& next) {
+    const auto* const kernel = std::get_if<KernelWork>(&now);
     auto* const to = std::get_if<KernelWork>(&next);
-    if (from == nullptr || to == nullptr) return CUDA_SUCCESS;
-    take_attributes(*from, *to);
-    return cluster_fits(*to) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    if (kernel != nullptr && to != nullptr) take_attributes(*kernel, *to);
+    const auto* const copy = std::get_if<CopyWork>(&now);
+    if (auto* copied = std::get_if<CopyWork>(&next); copy != nullptr && copied != nullptr && !copied->context)
+        copied->context = copy->context;
+    const auto* const fill = std::get_if<FillWork>(&now);
+    if (auto* filled = std::get_if<FillWork>(&next); fill != nullptr && filled != nullptr && !filled->context)
+        filled->context = fill->context;
 }
 
 CUresult copy_attributes(const KernelWork& from, KernelWork& to) {

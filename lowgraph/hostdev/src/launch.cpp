@@ -49,8 +49,8 @@ CUresult check_launch(const KernelWork& work) {
     const uint64_t most = std::min<uint64_t>(max_block_threads, function.entry->max_threads);
     if (!within(work.grid, max_grid_dim) || !within(work.block, max_block_dim) || threads > most)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!function.takes_shared(work.shared_bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (!cluster_fits(work)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    if (!function.takes_shared(work.shared_bytes)) return CUDA_ERROR_INVALID_VALUE;
     const int resident = resident_blocks(function, static_cast<int>(threads), work.shared_bytes);
     if (work.cooperative && volume(work.grid) > static_cast<uint64_t>(resident) * multiprocessors())
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;

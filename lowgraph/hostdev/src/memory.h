@@ -85,6 +85,8 @@ void uncharge_bytes(size_t bytes);
 bool is_host_memory(const Region& region);
 bool is_managed_memory(const Region& region);
 bool is_managed(uint64_t address);  // of live memory
+// Of live memory: mapped to reserved addresses, or of a pool of the device, which a driver maps too.
+bool is_mapped(uint64_t address);
 void note_advice(uint64_t address, const std::function<void(Advice&)>& note);
 const Context* owner_of(uint64_t address);       // of live memory; null: nobody's
 CUmemorytype memory_type(uint64_t address);      // of unified addressing; pageable counts as host

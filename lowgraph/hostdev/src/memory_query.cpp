@@ -100,6 +100,14 @@ bool is_managed(uint64_t address) {
     return region != nullptr && is_managed_memory(*region);
 }
 
+bool is_mapped(uint64_t address) {
+    const TableLock hold(tables().lock);
+    const Region* region = live_region(address, 1);
+    if (region == nullptr) return false;
+    const bool of_pool = region->kind == RegionKind::pool && region->pool == PoolKind::device && !region->of_graph;
+    return of_pool || region->kind == RegionKind::mapped;
+}
+
 void note_advice(uint64_t address, const std::function<void(Advice&)>& note) {
     const TableLock hold(tables().lock);
     if (Region* region = live_region(address, 1)) note(region->advice);

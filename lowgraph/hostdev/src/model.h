@@ -59,12 +59,14 @@ struct CopyWork {
     size_t dst_rows = 0, src_rows = 0;  // rows from one slice to the next; 0: height
     // What the call said of each side; unified: nothing but the address.
     CUmemorytype dst_told = CU_MEMORYTYPE_DEVICE, src_told = CU_MEMORYTYPE_DEVICE;
+    const Context* context = nullptr;  // of a node: the call's, or that of the stream which captured it
 };
 struct FillWork {
     uint64_t dst = 0;
     uint32_t value = 0;
     unsigned element = 1;  // bytes: 1, 2 or 4
     size_t width = 0, height = 1, pitch = 0;  // width in elements
+    const Context* context = nullptr;         // as a copy's
 };
 struct HostWork {
     CUhostFn fn = nullptr;
@@ -88,6 +90,7 @@ struct ChildWork {
 };
 // `images` are the bodies' as an executable runs them; a node under construction has none.
 struct ConditionalWork {
+    const Context* context = nullptr;
     std::shared_ptr<Condition> condition;
     CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
     std::shared_ptr<ConditionalBodies> bodies;
@@ -130,7 +133,6 @@ struct Graph {
     uint64_t uid = 0;          // of the process: addresses are used again, uids are not
     uint64_t cloned_from = 0;  // uid of the graph that this is a clone of; its nodes kept their ids
     bool holds_memory = false;  // a memory node was added, or a free was refused: for good
-    bool held_conditional = false;  // a conditional node was added: for good, in what makes copies
     bool lost = false;          // of a body: a capture into it failed
     std::vector<std::shared_ptr<UserObject>> user_objects;  // one entry a reference
     std::vector<std::shared_ptr<Condition>> conditions;     // made for it, with a node or not yet

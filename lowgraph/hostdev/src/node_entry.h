@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 
+#include "context.h"
 #include "entry.h"
 #include "graph.h"
 #include "handles.h"
@@ -47,11 +48,11 @@ Kind* work_of(CUgraphNode handle) {
 template <typename Kind, typename Read>
 CUresult set(CUgraphNode handle, Read read) {
     if (work_of<Kind>(handle) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Work work;
-    if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
     Node* const node = find_node(handle);
+    Work work = node->work;
+    if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
     if (work.index() != node->work.index()) return CUDA_ERROR_INVALID_VALUE;
-    if (const CUresult code = keep_attributes(node->work, work); code != CUDA_SUCCESS) return code;
+    keep_attributes(node->work, work);
     node->work = std::move(work);
     return CUDA_SUCCESS;
 }
@@ -60,6 +61,16 @@ template <typename Params>
 auto reader(Params* params) {
     return [params](Work* work) {
         return params == nullptr ? CUDA_ERROR_INVALID_VALUE : read_params(*params, work);
+    };
+}
+
+// Of a copy or a memset, with the call's context.
+template <typename Params>
+auto reader(Params* params, CUcontext context) {
+    return [read = reader(params), context](Work* work) {
+        const CUresult code = read(work);
+        if (code == CUDA_SUCCESS) set_context(*work, find_context(context));
+        return code;
     };
 }
 

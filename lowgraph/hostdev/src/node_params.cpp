@@ -148,12 +148,18 @@ CUresult read_free(CUdeviceptr address, Work* work) {
 CUresult read_params(CUgraphNodeParams& params, Work* work) {
     switch (params.type) {
         case CU_GRAPH_NODE_TYPE_KERNEL: return read_params(with_old_layout(params.kernel), work);
-        case CU_GRAPH_NODE_TYPE_MEMCPY: return read_params(params.memcpy.copyParams, work);
+        case CU_GRAPH_NODE_TYPE_MEMCPY: {
+            const CUresult code = read_params(params.memcpy.copyParams, work);
+            if (code == CUDA_SUCCESS) set_context(*work, find_context(params.memcpy.copyCtx));
+            return code;
+        }
         case CU_GRAPH_NODE_TYPE_MEMSET: {
             const auto& set = params.memset;
-            return read_params(CUDA_MEMSET_NODE_PARAMS{set.dst, set.pitch, set.value, set.elementSize,
-                                                       set.width, set.height},
-                               work);
+            const CUresult code = read_params(CUDA_MEMSET_NODE_PARAMS{set.dst, set.pitch, set.value,
+                                                                      set.elementSize, set.width, set.height},
+                                              work);
+            if (code == CUDA_SUCCESS) set_context(*work, find_context(set.ctx));
+            return code;
         }
         case CU_GRAPH_NODE_TYPE_HOST:
             return read_params(CUDA_HOST_NODE_PARAMS{params.host.fn, params.host.userData}, work);

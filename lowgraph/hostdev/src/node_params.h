@@ -1,5 +1,6 @@
 // Between Work and the driver's parameter structs of graph nodes. Reading checks the parameters as a
-// launch, copy or memset would: 1 INVALID_VALUE, 400 INVALID_HANDLE. All need big_lock.
+// launch, copy or memset would: 1 INVALID_VALUE, 400 INVALID_HANDLE, 912 for the cluster of the kernel
+// that `work` is before. All need big_lock.
 #pragma once
 #include "graph.h"
 
@@ -26,8 +27,10 @@ void write_params(const CopyWork& work, CUDA_MEMCPY3D* params);
 void write_params(const FillWork& work, CUDA_MEMSET_NODE_PARAMS* params);
 void write_params(const AllocWork& work, CUDA_MEM_ALLOC_NODE_PARAMS* params);
 
-// Launch attributes (attributes.h) are no parameters: new parameters leave them as they are, which may refuse them.
-CUresult keep_attributes(const Work& now, Work& next);
+// Launch attributes (attributes.h) are no parameters, nor is the context of a copy or a memset where the call gives none: new
+// parameters leave them as they are.
+void keep_attributes(const Work& now, Work& next);
+// INVALID_VALUE between two contexts, and for a cluster that does not divide the other kernel's grid.
 CUresult copy_attributes(const KernelWork& from, KernelWork& to);
 
 }  // namespace lowgraph

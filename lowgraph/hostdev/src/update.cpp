@@ -107,16 +107,30 @@ Result compare(const KernelWork& now, const KernelWork& next) {
     return now.cooperative == next.cooperative ? fits : CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
 }
 
-// What the calls told of the sides stays. Managed memory takes any direction, and gives it up too.
-bool share_direction(const CopyWork& now, const CopyWork& next) {
-    if (now.dst_told != next.dst_told || now.src_told != next.src_told) return false;
-    const bool same = now.dst_kind == next.dst_kind && now.src_kind == next.src_kind;
-    return same || is_managed(next.dst) || is_managed(next.src) || is_managed(now.dst) || is_managed(now.src);
+// Of its source, else of its target; null: neither has one.
+const Context* home_of(const CopyWork& copy) {
+    const Context* const owner = owner_of(copy.src);
+    return owner != nullptr ? owner : owner_of(copy.dst);
 }
 
-// The direction is fixed, and the context of the source; the shape is too, unless both copies are one row.
+// Of its memory, else the call's.
+const Context* home_of(const FillWork& fill) {
+    const Context* const owner = owner_of(fill.dst);
+    return owner != nullptr ? owner : fill.context;
+}
+
+// What the calls told of the sides stays: by addresses alone the direction may change, and the kind of
+// memory, but not between mapped memory and all other.
+bool share_direction(const CopyWork& now, const CopyWork& next) {
+    const bool told = now.dst_told == next.dst_told && now.src_told == next.src_told;
+    return told && is_mapped(now.dst) == is_mapped(next.dst) && is_mapped(now.src) == is_mapped(next.src);
+}
+
+// The context is fixed (without one, the node is of its call's); the shape is too, unless both copies are
+// one row.
 Result compare(const CopyWork& now, const CopyWork& next) {
-    if (!share_context(owner_of(now.src), owner_of(next.src))) return parameters;
+    const Context* const home = home_of(now);
+    if (!share_context(home != nullptr ? home : now.context, home_of(next))) return parameters;
     if (!share_direction(now, next)) return parameters;
     const bool rows = now.height != 1 || now.depth != 1 || next.height != 1 || next.depth != 1;
     const bool same = now.width == next.width && now.height == next.height && now.depth == next.depth &&
@@ -125,7 +139,7 @@ Result compare(const CopyWork& now, const CopyWork& next) {
 }
 
 Result compare(const FillWork& now, const FillWork& next) {
-    if (!share_context(owner_of(now.dst), owner_of(next.dst))) return parameters;
+    if (!share_context(home_of(now), home_of(next))) return parameters;
     const bool rows = now.height != 1 || next.height != 1;
     const bool same = now.width == next.width && now.height == next.height && now.element == next.element &&
                       now.pitch == next.pitch;
@@ -137,9 +151,10 @@ Result compare(const AllocWork& now, const AllocWork& next) {
     return now.bytes == next.bytes ? fits : parameters;
 }
 
-// The handle is another one in every graph; type and size stay. The bodies are compared node by node.
+// The handle is another one in every graph; context, type and size stay. The bodies are compared node by node.
 Result compare(const ConditionalWork& now, const ConditionalWork& next) {
-    const bool same = now.type == next.type && now.images.size() == next.bodies->graphs.size();
+    const bool same = now.context == next.context && now.type == next.type &&
+                      now.images.size() == next.bodies->graphs.size();
     return same ? fits : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
 }
 
@@ -156,6 +171,12 @@ Result compare(const Kind&, const Kind&) {
 // The cluster size of a kernel stays what it was at instantiation, although the update succeeds.
 void keep_cluster(const Work& now, Work& next) {
     if (auto* kernel = std::get_if<KernelWork>(&next)) kernel->cluster = std::get<KernelWork>(now).cluster;
+}
+
+// As it was set: beyond the range, others than the one it stands for.
+int priority_of(const Work& work) {
+    const auto* const kernel = std::get_if<KernelWork>(&work);
+    return kernel == nullptr ? 0 : kernel->priority;
 }
 
 struct NewImage {
@@ -185,7 +206,9 @@ NewImage updated(const ExecImage& image, const Graph& graph) {
     for (auto spot = graph.nodes.rbegin(); spot != graph.nodes.rend(); ++spot) {
         const Node& node = *spot;
         std::shared_ptr<const ExecNode>& slot = made.image->nodes[pairing.place_of(node)];
-        const Result result = compare_work(slot->work, node.work);
+        Result result = compare_work(slot->work, node.work);
+        if (result == fits && image.by_priority && priority_of(slot->work) != priority_of(node.work))
+            result = CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
         if (result != fits) return {nullptr, {result, &node, nullptr}};
         ExecNode changed = *slot;
         changed.work = node.work;
@@ -195,6 +218,7 @@ NewImage updated(const ExecImage& image, const Graph& graph) {
             NewImage inner = updated(*slot->child, *child->graph);
             if (inner.outcome.result != fits) return inner;
             changed.child = std::move(inner.image);
+            std::get<ChildWork>(changed.work).graph.reset();
         }
         if (auto* next = std::get_if<ConditionalWork>(&changed.work)) {
             const UpdateOutcome bodies = update_bodies(std::get<ConditionalWork>(slot->work), *next);
