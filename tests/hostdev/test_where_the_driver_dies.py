@@ -39,6 +39,21 @@ ANSWERS = {
     "capture into by two streams at once": ("begin_to t g a", ILLEGAL_STATE),
     "user object: released by a graph that has none": ("graph_release g o", INVALID_VALUE),
     "no context: add_kernel": ("@add_kernel n g", INVALID_CONTEXT),
+    **{
+        f"contexts: no context {where}": (step, INVALID_CONTEXT)
+        for place, mark in (("", ""), (" in a capture", ""), (" where none is", "@"))
+        for what, verb in (("made current", "ctx_use_number"), ("pushed", "ctx_put_number"))
+        for name, handle in (
+            ("a small number", "119"),
+            ("zeroed memory", "pageable"),
+            ("memory of the device", "buffer"),
+        )
+        for where, step in ((f"{what}{place}, {name}", f"{mark}{verb} {handle}"),)
+    },
+    "cuGraphKernelNodeSetParams: without a context": (
+        "@node_set kernel k ka grid=2",
+        INVALID_CONTEXT,
+    ),
     "contexts: destroyed, then used": ("ctx_use c", INVALID_CONTEXT),
     "contexts: a destroyed one's, memset at once": ("fill_now c.p", INVALID_VALUE),
     "contexts: a destroyed one's, copy": ("copy_of c.v c.p p", INVALID_HANDLE),
@@ -61,6 +76,15 @@ def test_it_is_refused(device: Device, key: str) -> None:
     step, code = ANSWERS[key.rpartition(" [")[0]]
     calls = run(device, module_image(device), key)["calls"]
     assert [call[1] for call in calls if call[0] == step] == [code]
+
+
+@pytest.mark.parametrize("what", ["made current", "pushed"])
+def test_a_refused_context_leaves_the_current_one(device: Device, what: str) -> None:
+    """And its thread can go on: the calls behind it are answered as before."""
+    key = f"contexts: no context {what}, a small number [THREAD_LOCAL]"
+    _, *behind = run(device, module_image(device), key)["calls"]
+    assert ["ctx_which", 0, [0] * 4, "home"] in behind and ["alloc q", 0, [0] * 4, None] in behind
+    assert [call[1] for call in behind] == [0] * len(behind)
 
 
 def test_a_graph_as_its_own_child(rig: Rig) -> None:

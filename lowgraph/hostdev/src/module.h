@@ -22,11 +22,12 @@ struct Function {
     std::string name;
     Module* module = nullptr;  // null: its module was unloaded
     const KernelEntry* entry = nullptr;
-    std::optional<unsigned>
-        max_dynamic_shared;  // set by cuFuncSetAttribute; else the default holds
+    std::optional<unsigned> max_dynamic_shared;  // set by cuFuncSetAttribute; else what is left of the default
     bool resident = false;
 
     size_t arg_bytes() const;  // all parameters at their offsets
+    unsigned dynamic_shared_limit() const;  // bytes that a launch may ask for
+    bool takes_shared(size_t dynamic) const;
 };
 
 // INVALID_IMAGE for what is no image at all, NO_BINARY_FOR_GPU for a GPU's cubin, fat binary or
