@@ -85,7 +85,7 @@ export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 part "environment" "$python" tools/environment.py "$results/environment.json"
 gpu_tests() {  # with JOBS several at once, and alone what measures the device's memory
     local all=("$python" -m pytest -q -m "gpu or both" --device cuda --seeds all)
-    local alone=(tests/soak tests/capture/test_shapes.py
+    local alone=(tests/soak tests/capture/test_shapes.py tests/memory/test_owners.py
         tests/field_cases/test_case_17_unbounded_cache.py)
     if [ -z "${JOBS:-}" ]; then
         "${all[@]}" --junitxml "$results/tests.xml"

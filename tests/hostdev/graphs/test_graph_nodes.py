@@ -25,6 +25,7 @@ def test_captured_arguments_are_read_back(kit: Kit) -> None:
     assert ctypes.c_float.from_buffer_copy(params.args[1]).value == 1.5
 
 
+@pytest.mark.host  # a GPU's driver answered 0 and read what had been freed
 def test_a_kernel_whose_module_is_gone_has_no_parameters_to_read(kit: Kit, image: bytes) -> None:
     """Where they lie in the arguments stood in the module; the node beside it is as it was."""
     x = kit.vector()
