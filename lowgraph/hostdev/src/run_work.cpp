@@ -13,6 +13,7 @@
 #include "queue.h"
 #include "race.h"
 #include "stream.h"
+#include "unchecked.h"
 #include "words.h"
 
 namespace lowgraph {
@@ -46,7 +47,8 @@ CUresult run(const KernelWork& work) {
                         {work.block.x, work.block.y, work.block.z},
                         work.shared_bytes,
                         params.data()};
-    const CheckedWork checked(true);
+    const CheckedWork checked(function.module->checks);
+    if (checking() && !function.module->checks) note_unchecked(function);
     const Fault fault = run_kernel(launch);
     if (fault.code != 0) return fail(static_cast<CUresult>(fault.code), text_of(fault));
     std::string damage;
