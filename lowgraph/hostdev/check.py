@@ -2,8 +2,8 @@
 
 Asked for by `$LOWGRAPH_HOST_CHECK=1` before the device is opened (`python -m lowgraph check` does
 that; the library reads it too, for programs without Python). Kernels are compiled with a call
-before each access, 10 to 30 times slower; what is wrong becomes a finding, and the kernel goes on
-where that is safe.
+before each access (what that costs: docs/host-device.md); what is wrong becomes a finding, and the
+kernel goes on where that is safe.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def test_odd_formatting_reads_alike(tmp_path: Path, declaration: str) -> None:
 # Each begins with a word that means something in a declaration, or is one with more behind it.
 WORDY = (
     "static_scale", "statics", "inline_scale", "inlined", "void_fill", "voided", "const_k",
-    "extern_k", "volatile_k", "unsigned_sum", "struct_sum", "__inline__scale", "__static__k", "__global__k",
-    "__restrict__k", "__launch_bounds__k",
+    "extern_k", "volatile_k", "unsigned_sum", "struct_sum", "__inline__scale", "__static__k",
+    "__global__k", "__restrict__k", "__launch_bounds__k",
 )  # fmt: skip
 
 
