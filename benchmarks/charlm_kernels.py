@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from measure import options, report
+from measure import time_parts
 from mma import ROUND, Array, Bench, Row
 
-from lowgraph import driver, ops
+from lowgraph import ops
 from lowgraph.memory import Slice, upload
 from lowgraph.ops.control import control_bytes, new_control
 from lowgraph.ops.grad_norm import new_stats, stats_bytes
@@ -220,16 +220,7 @@ def rows_of(bench: Bench, name: str) -> Iterator[Row]:
 
 def main() -> int:
     """Run the command line."""
-    parser = options(__doc__ or "")
-    parser.add_argument("--only", nargs="+", choices=PRESETS, default=list(PRESETS))
-    parser.add_argument("--repeats", type=int, default=50, help="calls a graph (default: 50)")
-    parser.add_argument("--rounds", type=int, default=20, help="replays (default: 20)")
-    arguments = parser.parse_args()
-    device = driver.open_device(arguments.device)
-    bench = Bench(device, arguments.repeats, arguments.rounds)
-    rows = [row for name in arguments.only for row in rows_of(bench, name)]
-    report(device, rows, arguments.json)
-    return 0
+    return time_parts(__doc__ or "", PRESETS, Bench, rows_of)
 
 
 if __name__ == "__main__":

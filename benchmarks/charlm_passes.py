@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from charlm_kernels import PRESETS, Given
-from measure import options, report, spread
+from measure import spread, time_parts
 from mma import Bench, Row
 
 from lowgraph import driver
@@ -115,17 +115,7 @@ def passes(bench: Timed, name: str) -> Iterator[Row]:
 
 def main() -> int:
     """Run the command line."""
-    parser = options(__doc__ or "")
-    names = ("tiny", "small")
-    parser.add_argument("--only", nargs="+", choices=names, default=list(names))
-    parser.add_argument("--repeats", type=int, default=50, help="replays a timing (default: 50)")
-    parser.add_argument("--rounds", type=int, default=10, help="timings (default: 10)")
-    arguments = parser.parse_args()
-    device = driver.open_device(arguments.device)
-    bench = Timed(device, arguments.repeats, arguments.rounds)
-    rows = [row for name in arguments.only for row in passes(bench, name)]
-    report(device, rows, arguments.json)
-    return 0
+    return time_parts(__doc__ or "", ("tiny", "small"), Timed, passes, rounds=10)
 
 
 if __name__ == "__main__":

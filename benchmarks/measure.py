@@ -7,7 +7,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +53,29 @@ def report(device: driver.Device, rows: list[dict[str, Any]], file: Path | None)
     print(text)
     if file is not None:
         file.write_text(text + "\n", encoding="utf-8")
+
+
+def time_parts(
+    text: str,
+    names: Collection[str],
+    bench: Callable[[driver.Device, int, int], Any],
+    rows_of: Callable[[Any, str], Iterable[dict[str, Any]]],
+    *,
+    rounds: int = 20,
+) -> int:
+    """The command line of a benchmark that has parts by name; returns the exit code.
+
+    bench: made of the device, of calls a graph (or a timing) and of replays (or timings).
+    """
+    parser = options(text)
+    parser.add_argument("--only", nargs="+", choices=names, default=list(names))
+    repeats = "calls a graph, or a timing (default: 50)"
+    parser.add_argument("--repeats", type=int, default=50, help=repeats)
+    replays = f"replays, or timings (default: {rounds})"
+    parser.add_argument("--rounds", type=int, default=rounds, help=replays)
+    given = parser.parse_args()
+    device = driver.open_device(given.device)
+    made = bench(device, given.repeats, given.rounds)
+    rows = [row for name in given.only for row in rows_of(made, name)]
+    report(device, rows, given.json)
+    return 0

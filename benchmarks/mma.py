@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from measure import ROOT, options, report, spread
+from measure import ROOT, spread, time_parts
 
 from lowgraph import driver
 from lowgraph.driver import event, graph
@@ -226,16 +226,7 @@ PARTS = {"attention": attention, "linear": linear, "torch": torch}
 
 def main() -> int:
     """Run the command line."""
-    parser = options(__doc__ or "")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--repeats", type=int, default=50, help="calls a graph (default: 50)")
-    parser.add_argument("--rounds", type=int, default=20, help="replays (default: 20)")
-    arguments = parser.parse_args()
-    device = driver.open_device(arguments.device)
-    bench = Bench(device, arguments.repeats, arguments.rounds)
-    rows = [row for name in arguments.only for row in PARTS[name](bench)]
-    report(device, rows, arguments.json)
-    return 0
+    return time_parts(__doc__ or "", PARTS, Bench, lambda bench, name: PARTS[name](bench))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from measure import options, report
+from measure import time_parts
 from mma import Bench
 
-from lowgraph import driver, ops
+from lowgraph import ops
 from lowgraph.kernels import Kernel
 from lowgraph.memory import Slice, upload
 from lowgraph.models.mamba2_config import PRESETS
@@ -282,23 +282,15 @@ PARTS = {"conv": conv, "ssd": ssd, "norm": norm, "loop": loop, "bias": bias,
          "readout": readout}  # fmt: skip
 
 
+def rows_of(bench: Bench, name: str) -> Iterator[Row]:
+    """A part's rows, in each precision."""
+    for precision in MOST:
+        yield from PARTS[name](Block(bench, precision))
+
+
 def main() -> int:
     """Run the command line."""
-    parser = options(__doc__ or "")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--repeats", type=int, default=50, help="calls a graph (default: 50)")
-    parser.add_argument("--rounds", type=int, default=20, help="replays (default: 20)")
-    arguments = parser.parse_args()
-    device = driver.open_device(arguments.device)
-    bench = Bench(device, arguments.repeats, arguments.rounds)
-    rows = [
-        row
-        for precision in MOST
-        for name in arguments.only
-        for row in PARTS[name](Block(bench, precision))
-    ]
-    report(device, rows, arguments.json)
-    return 0
+    return time_parts(__doc__ or "", PARTS, Bench, rows_of)
 
 
 if __name__ == "__main__":

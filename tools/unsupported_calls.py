@@ -109,10 +109,8 @@ GROUPS = (
     ),
     Group(
         "Hints for caches and scheduling",
-        r"cuStream(Get|Set|Copy)Attributes?$|cuCtxResetPersistingL2Cache"
-        r"|cu(Ctx|Func)(Get|Set)SharedMemConfig",
-        "a CPU has nothing to do with them; what changes a launch is taken as the launch's or the "
-        "kernel node's attribute (cuLaunchKernelEx, cuGraphKernelNodeSetAttribute)",
+        r"cuCtxResetPersistingL2Cache|cu(Ctx|Func)(Get|Set)SharedMemConfig",
+        "a CPU has nothing to do with them",
     ),
     Group(
         "Calls that CUDA itself has replaced",

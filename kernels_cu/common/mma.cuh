@@ -13,6 +13,9 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#ifdef LOWGRAPH_HOST
+#include <cuda_pipeline_primitives.h>
+#endif
 
 #include "common/approximate.cuh"  // power_of_two
 
@@ -183,8 +186,7 @@ __device__ __forceinline__ void load_transposed(unsigned (&m)[4], SharedAddress 
 __device__ __forceinline__ void start_copy(SharedAddress shared, const void* global, bool exists)
 {
 #ifdef LOWGRAPH_HOST
-    *reinterpret_cast<uint4*>(shared) =
-        exists ? *static_cast<const uint4*>(global) : make_uint4(0, 0, 0, 0);
+    __pipeline_memcpy_async(shared, global, 16, exists ? 0 : 16);
 #else
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :: "r"(shared), "l"(global), "r"(exists ? 16 : 0) : "memory");
@@ -196,7 +198,7 @@ __device__ __forceinline__ void start_copy_word(
     SharedAddress shared, const float* global, bool exists)
 {
 #ifdef LOWGRAPH_HOST
-    *reinterpret_cast<float*>(shared) = exists ? *global : 0.0f;
+    __pipeline_memcpy_async(shared, global, 4, exists ? 0 : 4);
 #else
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
                  :: "r"(shared), "l"(global), "r"(exists ? 4 : 0) : "memory");
@@ -206,7 +208,9 @@ __device__ __forceinline__ void start_copy_word(
 // Closes the batch of copies that this thread has started.
 __device__ __forceinline__ void close_batch()
 {
-#ifndef LOWGRAPH_HOST
+#ifdef LOWGRAPH_HOST
+    __pipeline_commit();
+#else
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -216,7 +220,9 @@ __device__ __forceinline__ void close_batch()
 template <int NEWEST>
 __device__ __forceinline__ void wait_for_batches()
 {
-#ifndef LOWGRAPH_HOST
+#ifdef LOWGRAPH_HOST
+    __pipeline_wait_prior(NEWEST);
+#else
     asm volatile("cp.async.wait_group %0;" :: "n"(NEWEST) : "memory");
 #endif
 }

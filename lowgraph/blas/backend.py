@@ -8,6 +8,7 @@ import numpy as np
 
 from lowgraph.blas.epilogue import Epilogue
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 from lowgraph.memory import Slice
 from lowgraph.precision import BFLOAT16, Precision
 
@@ -58,10 +59,14 @@ class Product(NamedTuple):
         return self
 
     def plain(self) -> Product:
-        """It in Python's own types: it is a key, and every later call compares with it."""
+        """It in Python's own types: it is a key, and every later call compares with it.
+
+        Raises ConfigError for a size that is no integer.
+        """
         m, n, k, trans_a, trans_b, accumulate, precision, narrow = self
         flags = bool(trans_a), bool(trans_b), bool(accumulate)
-        return Product(int(m), int(n), int(k), *flags, Precision(precision), bool(narrow))
+        m, n, k = integer(m, "gemm: m"), integer(n, "gemm: n"), integer(k, "gemm: k")
+        return Product(m, n, k, *flags, Precision(precision), bool(narrow))
 
     def tensors(self) -> list[Tensor]:
         """What a call of it takes, in order."""

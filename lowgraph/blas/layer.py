@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lowgraph.blas.backend import Product, Tensor
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 from lowgraph.ops import LayerNorm
 from lowgraph.precision import BFLOAT16, Precision
 
-__all__ = ["Form", "Layer"]
+__all__ = ["Form", "Layer", "checked_keys"]
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -117,11 +119,21 @@ class Layer(NamedTuple):
         return self
 
     def plain(self) -> Layer:
-        """It in Python's own types: it is a key, and every later call compares with it."""
-        form, rows, inputs, outputs, precision, biased, input_gradient, columns, accumulate = self
-        sizes, flags = (int(rows), int(inputs), int(outputs)), (bool(biased), bool(input_gradient))
-        more = int(columns), bool(accumulate)
-        return Layer(Form(form), *sizes, Precision(precision), *flags, *more)
+        """It in Python's own types: it is a key, and every later call compares with it.
+
+        Raises ConfigError for a size that is no integer.
+        """
+        return Layer(
+            Form(self.form),
+            integer(self.rows, "linear: rows"),
+            integer(self.inputs, "linear: inputs"),
+            integer(self.outputs, "linear: outputs"),
+            Precision(self.precision),
+            bool(self.biased),
+            bool(self.input_gradient),
+            integer(self.columns, "linear: columns"),
+            bool(self.accumulate),
+        )
 
     def as_call(self) -> str:
         """The layer as it is written in a `prepare` call."""
@@ -183,3 +195,34 @@ class Layer(NamedTuple):
             return Tensor(role, ((chunks - 1) * (self.columns or least) + least,), dtype)
         names = _SIZES.get(role) or (_INPUT if self.form.is_backward else _OUTPUT)
         return Tensor(role, tuple(getattr(self, name) for name in names), dtype)
+
+
+def checked_keys(given: Iterable[Product | Layer]) -> list[Product | Layer]:
+    """What `prepare` is given, checked. Raises ConfigError for what is no list of these.
+
+    Both are tuples, so that one of them is a list too: of numbers, which are neither.
+    """
+    if isinstance(given, (Product, Layer)):
+        raise ConfigError(
+            f"blas.prepare takes a list, and was given one {type(given).__name__}: call "
+            f"blas.prepare([{given.as_call()}])"
+        )
+    if not isinstance(given, Iterable):
+        raise _no_key("blas.prepare", given)
+    return [_key(each).plain().check() for each in given]
+
+
+def _key(given: Any) -> Product | Layer:
+    if isinstance(given, (Product, Layer)):
+        return given
+    least, most = 3, len(Product._fields)
+    if not isinstance(given, tuple) or not least <= len(given) <= most:
+        raise _no_key("an element of blas.prepare's list", given)
+    return Product(*given)
+
+
+def _no_key(what: str, given: Any) -> ConfigError:
+    return ConfigError(
+        f"{what} is {given!r}: give a list of products and layers, as in "
+        "blas.prepare([Product(m, n, k), Layer(form, rows, inputs, outputs)])"
+    )

@@ -9,7 +9,7 @@ from lowgraph import driver
 from lowgraph.blas.backend import Backend, Product
 from lowgraph.blas.cublas import CublasBackend
 from lowgraph.blas.kernel import KernelBackend
-from lowgraph.blas.layer import Layer
+from lowgraph.blas.layer import Layer, checked_keys
 from lowgraph.blas.layers import Layers
 from lowgraph.blas.linear import LinearCalls
 from lowgraph.blas.operands import check_operands
@@ -92,15 +92,15 @@ class Blas(LinearCalls):
         """Make a stream's workspace, and run each product or layer once on scratch of the pool.
 
         stream: that it was made for, if None. Waits for the stream. Raises LibraryNotReady in a
-        window, ConfigError for a product that cannot be.
+        window, ConfigError for what is no list of these, or one that cannot be; nothing ran then.
         """
         self._refuse_closed()
         _refuse_in_window("blas.prepare was called", "call it before the step")
+        wanted = checked_keys(products)
         target = self.stream if stream is None else stream
         self.workspaces.make(target)
-        for product in products:
-            key = product if isinstance(product, Layer) else Product(*product)
-            self._warm(key.plain().check(), target)
+        for key in wanted:
+            self._warm(key, target)
         driver.stream.synchronize(target)
 
     def algorithms(self) -> dict[Product | Layer, str]:

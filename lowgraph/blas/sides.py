@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lowgraph import driver
 from lowgraph.driver import event
+from lowgraph.integers import integer
 
 __all__ = ["SideStreams"]
 
@@ -35,8 +36,10 @@ class SideStreams:
 
         yields: those that are made now are of the least priority, and leave the next free place on
         the device to the stream beside them, if that is of a greater one. Without, they have its
-        priority: right where they have as much to do, for who yields ends later.
+        priority: right where they have as much to do, for who yields ends later. Raises
+        ConfigError for a number below 0.
         """
+        count = integer(count, "the number of side streams", 0)
         if len(self._sides) >= count:
             return
         priority = 0 if yields else driver.stream.priority_of(self._stream)

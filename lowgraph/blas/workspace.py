@@ -11,7 +11,8 @@ import contextlib
 import numpy as np
 
 from lowgraph import driver
-from lowgraph.errors import ContextPoisoned, PoolError
+from lowgraph.errors import ContextPoisoned
+from lowgraph.integers import integer
 from lowgraph.memory import PersistentPool, Slice
 
 __all__ = ["Workspaces", "workspace_bytes"]
@@ -28,8 +29,8 @@ class Workspaces:
     """Slices by stream handle. A stream must live until its workspace is released."""
 
     def __init__(self, pool: PersistentPool, nbytes: int) -> None:
-        """Hold none yet; each will have `nbytes`."""
-        self.nbytes = nbytes
+        """Hold none yet; each will have `nbytes`. Raises ConfigError below 1."""
+        self.nbytes = _size(nbytes)
         self._pool = pool
         self._by_stream: dict[int, Slice] = {}
 
@@ -43,9 +44,11 @@ class Workspaces:
         return found if found is not None else self._take(stream)
 
     def resize(self, nbytes: int) -> None:
-        """Replace every workspace by one of `nbytes`. Raises WorkspaceInUse: nothing changed."""
-        if nbytes < 1:
-            raise PoolError(f"a workspace of {nbytes} bytes cannot be")
+        """Replace every workspace by one of `nbytes`.
+
+        Raises ConfigError below 1, WorkspaceInUse: nothing changed.
+        """
+        nbytes = _size(nbytes)
         self.check_unborrowed()
         streams = list(self._by_stream)
         for stream in streams:
@@ -83,3 +86,7 @@ class Workspaces:
         self._pool.make_exclusive(piece)
         self._by_stream[stream] = piece
         return piece
+
+
+def _size(nbytes: int) -> int:
+    return integer(nbytes, "a workspace's bytes", 1)

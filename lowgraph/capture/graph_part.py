@@ -16,11 +16,11 @@ keeps its memory: their graph may run still.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from types import TracebackType
 
 from lowgraph import driver
 from lowgraph.capture import watching
 from lowgraph.capture.census import Census
+from lowgraph.capture.closing import Closing
 from lowgraph.capture.joined import JoinedWindow
 from lowgraph.capture.passes import Body, StepPasses, to_stderr
 from lowgraph.capture.pin_set import PinSet
@@ -34,7 +34,7 @@ from lowgraph.memory import PersistentPool
 __all__ = ["GraphPart"]
 
 
-class GraphPart:
+class GraphPart(Closing):
     """See the module. One part may be recorded into several captures, each primed before it.
 
     body: a plain callable that enqueues its launches on the stream it is given, as a step's.
@@ -126,19 +126,6 @@ class GraphPart:
             owner = self._recordings.pop().owner
             self._passes.pool.release(owner)
             owner.let_go()
-
-    def __enter__(self) -> GraphPart:
-        """Return the part, to be closed at the end of the `with` block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def _enter(self, call: str, stream: StreamLike) -> None:
         self._passes.refuse_nested(call)

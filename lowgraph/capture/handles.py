@@ -39,9 +39,29 @@ def drain_dropped() -> int:
     while dropped and open_window.mine() is None:
         with open_window.LOCK:
             pass  # waits for a window's end, or raises while nothing has left the queue
-        dropped.popleft().give_back()
-        count += 1
+        count += _give_next_back()
     return count
+
+
+def _give_next_back() -> int:
+    """The oldest, and with a priming pass those of its pool that follow it; returns how many.
+
+    Together, because a pool looks through all that it holds to release anything: one by one, the
+    time grew with the square of their number.
+    """
+    first = dropped.popleft()
+    if not isinstance(first, PrimedPass):
+        first.give_back()
+        return 1
+    passes = [first]
+    while dropped:
+        following = dropped.popleft()
+        if not isinstance(following, PrimedPass) or following.pool is not first.pool:
+            dropped.appendleft(following)
+            break
+        passes.append(following)
+    first.pool.drop(*filter(None, [each.take_out() for each in passes]))
+    return len(passes)
 
 
 class PrimedPass:
@@ -59,9 +79,14 @@ class PrimedPass:
 
     def give_back(self) -> None:
         """The slices are free. Idempotent."""
-        primed, self.primed = self.primed, None
+        primed = self.take_out()
         if primed is not None:
             self.pool.drop(primed)
+
+    def take_out(self) -> Primed | None:
+        """What it keeps, for the caller to drop."""
+        primed, self.primed = self.primed, None
+        return primed
 
 
 class GraphHandles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from lowgraph.capture.state_arrays import state_warnings
 from lowgraph.errors import CaptureRefused, ConfigError
 from lowgraph.kernels import Kernel, Library
 from lowgraph.memory import PersistentPool, Slice
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["Draws", "PinSet", "extent"]
 
@@ -163,16 +165,14 @@ class PinSet:
         report.draws = {state.name: state.draws for state in self._random}
 
     def close(self) -> None:
-        """Give masters and table back; the caller has waited for the stream. Idempotent."""
+        """Give masters and table back; the caller has waited for the stream. Idempotent.
+
+        Everything is tried; the first DriverError is raised.
+        """
         self._graph = None
-        self._keeper.close()
-        self._table.close()
-        for pin in self._copies:
-            if pin.master is not None:
-                self._pool.give_back(pin.master)
-                pin.master = None
-        for declared in self._all:
-            declared.forget()
+        masters = [partial(self._give_master_back, pin) for pin in self._copies]
+        forgets = [declared.forget for declared in self._all]
+        do_all((self._keeper.close, self._table.close, *masters, *forgets))
 
     # ---- inside ----
 
@@ -191,6 +191,11 @@ class PinSet:
                 self._bound[pin] = None  # a set that fails half way is done again
                 rebind(self._graph, self._holders[pin], place)
                 self._bound[pin] = place.address
+
+    def _give_master_back(self, pin: CopyIn) -> None:
+        master, pin.master = pin.master, None
+        if master is not None:
+            self._pool.give_back(master)
 
     def _take_masters(self) -> None:
         for pin in self._copies:

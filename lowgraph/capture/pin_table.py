@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from lowgraph import driver
 from lowgraph.capture.pins import Table
 from lowgraph.memory import PersistentPool, Slice, upload
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["AddressTable", "Keeper"]
 
@@ -65,14 +67,18 @@ class Keeper:
         self._waiting.append((event, owner))
 
     def close(self) -> None:
-        """Wait for the work that reads them, then drop all."""
-        while self._waiting:
-            event = self._waiting[0][0]
-            driver.event.synchronize(event)
-            self._waiting.popleft()
-            self._spare.append(event)
-        while self._spare:
-            driver.event.destroy(self._spare.pop())
+        """Wait for the work that reads them, then drop all.
+
+        Everything is tried; the first DriverError is raised.
+        """
+        waiting = [event for event, _ in self._waiting]
+        events = [*waiting, *self._spare]
+        waits = [partial(driver.event.synchronize, event) for event in waiting]
+        try:
+            do_all((*waits, *(partial(driver.event.destroy, event) for event in events)))
+        finally:
+            self._waiting.clear()
+            self._spare.clear()
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from lowgraph import driver
 from lowgraph.errors import ConfigError, PoolError
+from lowgraph.integers import integer
 from lowgraph.memory import Slice
 from lowgraph.memory.dlpack import is_dense, read_array
 
@@ -88,9 +88,9 @@ def layout(
         kind = np.dtype(dtype)
         if kind.hasobject or not kind.itemsize:
             raise TypeError(f"{kind} elements are not bytes of a fixed number")
-        size = operator.index(nbytes)
-        sizes = (size // kind.itemsize,) if shape is None else tuple(map(operator.index, shape))
-    except TypeError as error:
+        size = integer(nbytes, "nbytes")
+        sizes = (size // kind.itemsize,) if shape is None else tuple(map(_size, shape))
+    except (TypeError, ConfigError) as error:
         raise ConfigError(
             f"{name}: shape {shape!r}, dtype {dtype!r} and {nbytes!r} bytes describe no memory: "
             f"{error}"
@@ -98,6 +98,10 @@ def layout(
     if size < 0 or any(one < 0 for one in sizes):
         raise ConfigError(f"{name}: shape {sizes} and {nbytes} bytes must be at least 0")
     return sizes, kind
+
+
+def _size(size: Any) -> int:
+    return integer(size, "a size")
 
 
 class Place(NamedTuple):

@@ -18,14 +18,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from types import TracebackType
+from functools import partial
 
 from lowgraph import driver
+from lowgraph.capture.closing import Closing
 from lowgraph.capture.phase import Phase
 from lowgraph.capture.shapes_report import ShapesReport
 from lowgraph.capture.step import GraphStep
-from lowgraph.errors import ConfigError, GraphBudgetExceeded, PhaseError
+from lowgraph.errors import GraphBudgetExceeded, PhaseError
+from lowgraph.integers import integer
 from lowgraph.memory import PersistentPool, top_owners
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["ShapeKeyedSteps"]
 
@@ -35,7 +38,11 @@ class _Entry:
 
     def __init__(self, step: GraphStep) -> None:
         self.step = step
-        self.event = driver.event.create()
+        try:
+            self.event = driver.event.create()
+        except BaseException:
+            step.close()
+            raise
         self.nbytes = 0
         self.recorded = False
         self.calls_disabled = 0
@@ -54,14 +61,13 @@ class _Entry:
                 self.nbytes = self.step.report().primed.used if primed else 0
 
     def close(self) -> None:
-        """Close the step, once idle. Idempotent."""
-        self.step.close()
+        """Close the step, once idle. Idempotent. Everything is tried."""
         event, self.event = self.event, 0
-        if event:
-            driver.event.destroy(event)
+        destroys = [partial(driver.event.destroy, event)] if event else []
+        do_all((self.step.close, *destroys))
 
 
-class ShapeKeyedSteps:
+class ShapeKeyedSteps(Closing):
     """See the module. One thread uses it.
 
     make: gives the step of a key, not yet run; the cache closes it. A key is any hashable value.
@@ -82,15 +88,10 @@ class ShapeKeyedSteps:
         retry_after: int = 100,
     ) -> None:
         """Make an empty cache. Raises ConfigError for a budget without room for any graph."""
-        if max_graphs < 1 or (max_bytes is not None and max_bytes < 1) or retry_after < 1:
-            raise ConfigError(
-                f"max_graphs={max_graphs}, max_bytes={max_bytes}, retry_after={retry_after}: each "
-                "must be at least 1"
-            )
-        self.max_graphs = max_graphs
-        self.max_bytes = max_bytes
+        self.max_graphs = integer(max_graphs, "max_graphs", 1)
+        self.max_bytes = None if max_bytes is None else integer(max_bytes, "max_bytes", 1)
         self.strict = strict
-        self.retry_after = retry_after
+        self.retry_after = integer(retry_after, "retry_after", 1)
         self._make = make
         self._pool = pool
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()  # least recently used first
@@ -137,23 +138,12 @@ class ShapeKeyedSteps:
         return self._counts.at(len(self._entries), self._nbytes, self.max_graphs, self.max_bytes)
 
     def close(self) -> None:
-        """Wait for what is in flight and close every step. Idempotent."""
+        """Wait for what is in flight and close every step. Idempotent.
+
+        Everything is tried; the first DriverError is raised.
+        """
         self._closed = True
-        while self._entries:
-            self._entries.popitem()[1].close()
-
-    def __enter__(self) -> ShapeKeyedSteps:
-        """Return the cache, to be closed at the end of the `with` block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close every step."""
-        self.close()
+        do_all(self._entries.popitem()[1].close for _ in range(len(self._entries)))
 
     # ---- inside ----
 

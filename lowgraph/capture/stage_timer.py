@@ -25,9 +25,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 
 from lowgraph import counters, driver
+from lowgraph.capture.closing import Closing
 from lowgraph.counters import Counts
 from lowgraph.driver import captures, event
 from lowgraph.errors import PhaseError
@@ -133,7 +133,7 @@ class _Pass:
         return self._seen if graph is None else driver.graph.count_nodes(graph)
 
 
-class StageTimer:
+class StageTimer(Closing):
     """See the module. Calling it runs one pass of `body` on a stream, timed.
 
     One thread runs it and reads it. Close it after the graphs that were recorded with it.
@@ -203,19 +203,6 @@ class StageTimer:
         for events in (self._spare, self._events):
             while events:
                 event.destroy(events.pop())
-
-    def __enter__(self) -> StageTimer:
-        """Return the timer, to be closed at the end of the `with` block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def _keep(self, done: _Pass) -> None:
         """A pass whose times nobody will read: its events serve again, unless a graph has them."""

@@ -21,10 +21,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from types import TracebackType
 
 from lowgraph import driver
 from lowgraph.capture import watching
+from lowgraph.capture.closing import Closing
 from lowgraph.capture.graph import CapturedGraph
 from lowgraph.capture.interrupts import shielded
 from lowgraph.capture.passes import Body, StepPasses, to_stderr
@@ -42,13 +42,15 @@ from lowgraph.errors import (
     ContextPoisoned,
     DriverError,
 )
+from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, open_window
+from lowgraph.memory.teardown import do_all
 
 __all__ = ["Body", "GraphStep"]
 
 
-class GraphStep:
+class GraphStep(Closing):
     """See the module. One thread drives a step; another one may close it.
 
     body: a plain callable that enqueues one whole step on the stream it is given. It runs several
@@ -85,7 +87,7 @@ class GraphStep:
         """Make a cold step; nothing runs yet."""
         self.label = label
         self.stream = stream_handle(stream)
-        self.max_refusals = max_refusals
+        self.max_refusals = integer(max_refusals, f"{label!r}: max_refusals", 0)
         self._say = say
         self._pins = PinSet(
             pins,
@@ -260,10 +262,8 @@ class GraphStep:
             self._machine.go(Phase.CLOSED)
             self._counts.why_no_graph = "closed"
             graph, self._graph, self._launch = self._graph, None, None
-        self._passes.drop_primed()
-        if graph is not None:
-            graph.close()
-        self._pins.close()
+        graphs = [] if graph is None else [graph.close]
+        do_all((self._passes.drop_primed, *graphs, self._pins.close))
 
     def report(self) -> StepReport:
         """The figures so far: a copy."""
@@ -274,19 +274,6 @@ class GraphStep:
         report.pool_bytes = self._passes.pool.stats().reserved
         report.retained_bytes = 0 if self._graph is None else self._graph.retained_bytes
         return report
-
-    def __enter__(self) -> GraphStep:
-        """Return the step, to be closed at the end of the `with` block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the step."""
-        self.close()
 
     # ---- the way to a graph, and on without ----
 

@@ -31,7 +31,7 @@ __all__ = ["NOBODY_READS", "exit_code", "main"]
 _DESCRIPTION = "Training steps as one CUDA graph launch: look into them, check them, measure them."
 _EPILOG = "To train: python examples/train_small.py --help, in a checkout."
 
-_COMMANDS = {
+COMMANDS = {
     "info": info,
     "cache": cache,
     "compile": compile,
@@ -62,7 +62,7 @@ def _run(arguments: Sequence[str] | None) -> None:
     )
     parser.add_argument("--version", action="version", version=f"lowgraph {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, module in _COMMANDS.items():
+    for name, module in COMMANDS.items():
         command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import fields
 
-from lowgraph.train.arguments import add_data, add_model
+from lowgraph.train.arguments import add_data, add_device, add_model, add_seed
 from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.config import TrainConfig
 
@@ -16,15 +16,13 @@ SUMMARY = "launches, nodes and time of a training step by stage; `atlas summary`
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags, and those of `atlas summary`."""
-    parser.add_argument(
-        "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
-    )
+    add_device(parser)
     add_model(parser)
     parser.add_argument(
         "--steps", type=int, default=30, metavar="N", help="of each measuring run (default: 30)"
     )
     parser.add_argument("--batch", type=int, metavar="B", help="windows a step (default: preset's)")
-    parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
+    add_seed(parser)
     add_data(parser)
     parser.add_argument("--no-graph", action="store_true", help="launch every kernel of every step")
     parser.add_argument(

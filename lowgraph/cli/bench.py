@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from lowgraph.train.arguments import add_device
 from lowgraph.train.arguments_out import non_empty_path
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
@@ -18,9 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="launch, train, or tail (the update behind the gradients) (default: all)",
     )
-    parser.add_argument(
-        "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
-    )
+    add_device(parser)
     parser.add_argument(
         "--rows", default="", metavar="B1,B2t", help="rows of the suite by name (default: all)"
     )

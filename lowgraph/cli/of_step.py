@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from lowgraph.train.arguments import add_data, add_model
+from lowgraph.train.arguments import add_data, add_model, add_seed
 
 __all__ = ["add_step", "given_of_step"]
 
@@ -17,7 +17,7 @@ def add_step(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="D", help="auto (default), host, cuda or cuda:N")
     add_model(parser)
     parser.add_argument("--batch", type=int, metavar="B", help="windows a step (default: preset's)")
-    parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
+    add_seed(parser)
     add_data(parser)
 
 

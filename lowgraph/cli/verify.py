@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import fields
 
-from lowgraph.train.arguments import add_data, add_model, add_optimizer
+from lowgraph.train.arguments import add_data, add_device, add_model, add_optimizer, add_seed
 from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.config import TrainConfig
 
@@ -16,14 +16,12 @@ SUMMARY = "hold a model's graphed training step against its eager one; exit 1 if
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
-    parser.add_argument(
-        "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
-    )
+    add_device(parser)
     add_model(parser)
     parser.add_argument(
         "--steps", type=int, default=8, metavar="N", help="steps of each arm (default: 8)"
     )
-    parser.add_argument("--seed", type=int, metavar="S", help="of weights and batches (default: 0)")
+    add_seed(parser)
     add_data(parser)
     parser.add_argument(
         "--json", type=non_empty_path, metavar="F", help="write the outcomes to this file"

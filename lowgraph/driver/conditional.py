@@ -16,6 +16,7 @@ from cuda.bindings import driver
 from lowgraph.driver import captures, compat, gate
 from lowgraph.driver.stream import mode_of
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 
 __all__ = ["ConditionalNode", "add", "add_to_capture", "begin_body", "create_handle", "hold_place"]
 
@@ -41,9 +42,10 @@ def create_handle(graph: int, default: int | None = None) -> int:
     default: its value at the begin of each launch; without one it has to be set before the node
     is reached (cuGraphConditionalHandleCreate, in the current context).
     """
+    value = 0 if default is None else integer(default, "a condition's default", 0, 2**32 - 1)
     context = gate.call(driver.cuCtxGetCurrent)
     flags = 0 if default is None else _ASSIGN_DEFAULT
-    found = gate.call(driver.cuGraphConditionalHandleCreate, graph, context, default or 0, flags)
+    found = gate.call(driver.cuGraphConditionalHandleCreate, graph, context, value, flags)
     return int(found)
 
 

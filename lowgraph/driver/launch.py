@@ -17,6 +17,7 @@ from cuda.bindings import driver
 
 from lowgraph.driver import gate
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 
 Size = int | tuple[int, ...]
 
@@ -54,6 +55,8 @@ class LaunchConfig:
         """Overwrite stream, grid, block and shared bytes; raises ConfigError naming the bad one."""
         grid = three("grid", grid)
         block = three("block", block)
+        if type(shared) is not int:
+            shared = integer(shared, "launch configuration: shared", 0)
         try:
             _FIELDS.pack_into(self._fields, 0, *grid, *block, shared, stream)
         except struct.error as error:
@@ -76,10 +79,11 @@ class LaunchConfig:
 def three(label: str, size: Size) -> tuple[int, int, int]:
     """Return a size as (x, y, z), 1 where not given; raises ConfigError on a bad one."""
     try:
-        given = [operator.index(n) for n in (size if isinstance(size, tuple) else (size,))]
+        sizes = size if isinstance(size, tuple) else (size,)
+        given = [operator.index(n) for n in sizes if not isinstance(n, bool)]
     except TypeError:
         given = []
-    if not 1 <= len(given) <= 3 or min(given) < 1:
+    if not 1 <= len(given) == len(sizes) <= 3 or min(given) < 1:
         raise ConfigError(f"{label} {size!r}: must be one to three integers of at least 1")
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z

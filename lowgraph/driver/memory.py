@@ -1,7 +1,8 @@
 """Device and pinned host memory, copies and fills: one driver call a function, async forms only.
 
 The synchronous copies and fills are left out on purpose: beside a capture they run at once on the
-legacy stream and are not recorded, without an error. Addresses and sizes are integers (bytes).
+legacy stream and are not recorded, without an error. Addresses and sizes are integers (bytes); a
+size that is none is a ConfigError, where the bindings would take its whole part.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from cuda.bindings import driver
 
 from lowgraph.driver import context, gate
+from lowgraph.integers import integer
 
 # Every context sees the memory, and the device can address it: what a ring that the device writes
 # and the host reads needs.
@@ -20,6 +22,7 @@ _RANGE_START = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
 _RANGE_SIZE = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_RANGE_SIZE
 _BUFFER_ID = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_BUFFER_ID
 _INVALID_VALUE = 1
+_MOST = 2**64 - 1  # of a size_t
 
 _pinned: dict[int, int] = {}  # address -> bytes of what host_alloc gave out
 
@@ -30,6 +33,7 @@ def alloc(nbytes: int) -> int:
     Raises OutOfMemory with `nbytes`, WrongContext.
     """
     context.require("cuMemAlloc")
+    nbytes = _number("cuMemAlloc: nbytes", nbytes)
     return int(gate.call(driver.cuMemAlloc, nbytes, nbytes=nbytes))
 
 
@@ -41,6 +45,7 @@ def free(address: int) -> None:
 
 def host_alloc(nbytes: int) -> int:
     """Allocate pinned, portable, mapped memory (cuMemHostAlloc); return its host address."""
+    nbytes = _number("cuMemHostAlloc: nbytes", nbytes)
     pointer = int(gate.call(driver.cuMemHostAlloc, nbytes, _HOST_FLAGS, nbytes=nbytes))
     _pinned[pointer] = nbytes
     return pointer
@@ -109,26 +114,33 @@ def copy_htod_async(dst: int, src: int, nbytes: int, stream: int) -> None:
 
     A captured copy reads `src` again at every replay: it must be pinned and stay where it is.
     """
+    nbytes = _number("cuMemcpyHtoDAsync: nbytes", nbytes)
     gate.call(driver.cuMemcpyHtoDAsync, dst, src, nbytes, stream, nbytes=nbytes)
 
 
 def copy_dtoh_async(dst: int, src: int, nbytes: int, stream: int) -> None:
     """Copy device to host (cuMemcpyDtoHAsync); `dst` is a host address, pinned for a capture."""
+    nbytes = _number("cuMemcpyDtoHAsync: nbytes", nbytes)
     gate.call(driver.cuMemcpyDtoHAsync, dst, src, nbytes, stream, nbytes=nbytes)
 
 
 def copy_dtod_async(dst: int, src: int, nbytes: int, stream: int) -> None:
     """Copy device to device (cuMemcpyDtoDAsync)."""
+    nbytes = _number("cuMemcpyDtoDAsync: nbytes", nbytes)
     gate.call(driver.cuMemcpyDtoDAsync, dst, src, nbytes, stream, nbytes=nbytes)
 
 
 def memset_d8_async(dst: int, value: int, count: int, stream: int) -> None:
     """Set `count` bytes to `value` (cuMemsetD8Async)."""
+    count = _number("cuMemsetD8Async: count", count)
+    value = _number("cuMemsetD8Async: value", value, 0xFF)
     gate.call(driver.cuMemsetD8Async, dst, value, count, stream, nbytes=count)
 
 
 def memset_d32_async(dst: int, value: int, count: int, stream: int) -> None:
     """Set `count` 32-bit words to `value`, an unsigned bit pattern (cuMemsetD32Async)."""
+    count = _number("cuMemsetD32Async: count", count)
+    value = _number("cuMemsetD32Async: value", value, 0xFFFFFFFF)
     gate.call(driver.cuMemsetD32Async, dst, value, count, stream, nbytes=4 * count)
 
 
@@ -136,3 +148,8 @@ def info() -> tuple[int, int]:
     """Return (free, total) device memory in bytes (cuMemGetInfo)."""
     free_bytes, total = gate.call(driver.cuMemGetInfo)
     return int(free_bytes), int(total)
+
+
+def _number(what: str, value: int, most: int = _MOST) -> int:
+    # A plain int passes at the price of a look: copies are made at every step.
+    return value if type(value) is int and 0 <= value <= most else integer(value, what, 0, most)

@@ -9,8 +9,10 @@ from cuda.bindings import driver
 
 from lowgraph.driver import captures, compat, context, gate, poison
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 
 _NON_BLOCKING = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+_LEAST_PRIORITY = 0  # on every device
 
 _CAPTURE_MODES = {
     "global": driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL,
@@ -28,11 +30,15 @@ def create(non_blocking: bool = True, *, priority: int = 0) -> int:
     """Create a stream (cuStreamCreateWithPriority).
 
     A blocking one synchronises with the legacy stream. priority: 0, the least, down to
-    `greatest_priority`, else the nearest of these. Blocks of kernels that wait for a place on the
-    device go by it; what runs goes on. Kernels that are captured in the stream keep it.
+    `greatest_priority`. Blocks of kernels that wait for a place on the device go by it; what runs
+    goes on. Kernels that are captured in the stream keep it. Raises ConfigError for another one,
+    which the bindings or the driver would turn into one of these.
     """
     context.require("cuStreamCreateWithPriority")
     flags = _NON_BLOCKING if non_blocking else 0
+    if type(priority) is not int or priority != _LEAST_PRIORITY:
+        greatest = greatest_priority()
+        priority = integer(priority, "the stream's priority", greatest, _LEAST_PRIORITY)
     return int(gate.call(driver.cuStreamCreateWithPriority, flags, priority))
 
 

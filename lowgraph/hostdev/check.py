@@ -53,7 +53,7 @@ Index = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Site:
-    """Who did it, and where: a kernel's name, or "copy" or "memset" with neither block nor thread.
+    """Who did it, and where: a kernel's name, or "copy", "memset", "wait" without block, thread.
 
     file: the source file's full path, None where it is not known.
     """
@@ -70,7 +70,7 @@ class Finding:
     """One bug: what kind, where, the other side of a race, and how often it was seen.
 
     kind: out-of-bounds, use-after-free, uninitialised-read, misaligned, host-pointer, shared-race,
-        global-race, divergent-barrier, shuffle-mask, node-race or endless-kernel.
+        global-race, divergent-barrier, shuffle-mask, node-race, endless-kernel or endless-wait.
     allocation: name of the slice, variable or allocation, None where there is none.
     """
 
@@ -255,6 +255,8 @@ def _index(values: list[int] | None) -> Index | None:
 
 def kernel_seconds() -> float:
     """Return the seconds of processor time that a launch may take, 0 for no limit.
+
+    And those that a wait for a word may take in which the device has nothing else to do.
 
     Raises ConfigError for a wrong value.
     """

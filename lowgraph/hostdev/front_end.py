@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lowgraph.errors import BuildError
+from lowgraph.hostdev import check
 from lowgraph.hostdev.refusals import refuse_unsupported
 
 _GLOBAL = "LOWGRAPH_MARK_GLOBAL"
@@ -33,6 +35,11 @@ _EXTERN_SHARED = rf"extern\s+{_ALIGNMENT}?{_SHARED}"
 _ALIGNED_SHARED = re.compile(rf"{_SHARED}\s+(alignas\s*{_PARENS})")
 _HIDDEN = '__attribute__((visibility("hidden")))'  # reached through its table entry only
 _LINE_MARKER = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)".*\n', re.MULTILINE)
+
+_BRACES = re.compile(  # those of literals are passed over
+    r'"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n])+'"
+    r"|(?P<space>\bnamespace\b[\w\s:]*)?(?P<opens>\{)|(?P<closes>\})"
+)
 
 _KERNEL_FORM = (
     'write `extern "C" __global__ void name(...)` on each kernel (no template, no namespace, no '
@@ -69,7 +76,9 @@ def translate(text: str, source: Path) -> Unit:
 
     def kernel(match: re.Match[str]) -> str:
         name = match["name"]
-        found.places.setdefault(name, places.at(match.start("name")))
+        file, line = places.at(match.start("name"))
+        _refuse_namespace(text, match.start(), file, f"{file}:{line}: kernel {name}")
+        found.places.setdefault(name, (file, line))
         bound = match["first"] or match["before"] or match["after"]
         if bound:
             found.bounds[name] = _first_argument(bound)
@@ -84,7 +93,10 @@ def translate(text: str, source: Path) -> Unit:
     _refuse_leftovers(body, source)
     body = re.sub(rf"{_BOUNDS}\s*{_PARENS}", "", body)
     # A block runs on one OS thread, so a thread-local variable is one a block; alignas goes first.
-    body = _ALIGNED_SHARED.sub(r"\1 thread_local", body).replace(_SHARED, "thread_local")
+    # To the compiler a variable that nobody writes is the constant 0, and one that nobody reads is
+    # nothing: no access would be left to check.
+    local = "__attribute__((used)) thread_local" if check.enabled() else "thread_local"
+    body = _ALIGNED_SHARED.sub(rf"\1 {local}", body).replace(_SHARED, local)
     if not found.places:
         raise BuildError(f"{source}:1: no kernel in this file; {_KERNEL_FORM}")
     return Unit(body + "\n" + _entries(found), tuple(found.places))
@@ -127,6 +139,33 @@ def _refuse_leftovers(body: str, source: Path) -> None:
             file, line = _Places(body, source).at(left.start())
             what = "__global__" if pattern == _GLOBAL else "extern __shared__"
             raise BuildError(f"{file}:{line}: this {what} cannot be read; {form}")
+
+
+def _refuse_namespace(text: str, end: int, file: str, what: str) -> None:
+    """Raise BuildError if a namespace of its own file is open where the kernel begins.
+
+    Its table entry stands at the end of the file, where it would have to be named with it.
+    """
+    open_blocks: list[bool] = []
+    for part in _parts_of(text[:end], file):
+        for found in _BRACES.finditer(part):
+            if found["opens"]:
+                open_blocks.append(found["space"] is not None)
+            elif found["closes"] and open_blocks:
+                open_blocks.pop()
+    if any(open_blocks):
+        raise BuildError(f"{what} is in a namespace: {_KERNEL_FORM}")
+
+
+def _parts_of(text: str, file: str) -> Iterator[str]:
+    """What stands between line markers and comes from the file."""
+    start, here = 0, True  # before the first marker the text is the file's
+    for marker in _LINE_MARKER.finditer(text):
+        if here:
+            yield text[start : marker.start()]
+        start, here = marker.end(), marker[2] == file
+    if here:
+        yield text[start:]
 
 
 class _Places:

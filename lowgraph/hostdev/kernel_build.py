@@ -82,7 +82,8 @@ _CLANG_CHECK_FLAGS = (
     "-mllvm",
     "-tsan-distinguish-volatile=1",
 )
-_CHECK_LINK_FLAGS = tuple(f"-Wl,--wrap={name}" for name in ("memcpy", "memmove", "memset"))
+_WRAPPED = ("memcpy", "memmove", "memset", "malloc", "free")
+_CHECK_LINK_FLAGS = tuple(f"-Wl,--wrap={name}" for name in _WRAPPED)
 
 
 def compile(

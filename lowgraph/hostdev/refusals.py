@@ -25,9 +25,10 @@ _TWIN = (
 )
 _FEATURES = (
     (r"(?:asm|__asm|__asm__)\b", "inline assembly", _TWIN),
-    (r"(?:nvcuda\s*::|wmma\s*::|__?mma_\w+)", "tensor cores", _TWIN),
-    (r"(?:__pipeline_\w+|memcpy_async|cuda\s*::\s*(?:pipeline|barrier)\b)", "an asynchronous copy",
-     _TWIN),
+    (r"(?:nvcuda\s*::(?!\s*experimental\b)|wmma\s*::|__?mma_\w+)", "tensor cores", _TWIN),
+    (r"(?:__pipeline_arrive_on\b|memcpy_async|nvcuda\s*::\s*experimental\b|"
+     r"cuda\s*::\s*(?:pipeline|barrier)\b)", "an asynchronous copy",
+     "use __pipeline_memcpy_async, __pipeline_commit and __pipeline_wait_prior, or " + _TWIN),
     (r"__cvta_\w+", "a raw address space conversion", _TWIN),
     (r"cuda\s*::\s*(?:std\s*::\s*)?atomic\w*", "cuda::atomic", "use atomicAdd, atomicCAS and kin"),
     (r"(?:(?:tex|surf)(?:[123]D|Cubemap)\w*\s*[<(]|cuda(?:Texture|Surface)Object_t\b)",
@@ -36,6 +37,8 @@ _FEATURES = (
      "kernel from Python; dynamic parallelism has no twin: split the kernel"),
     (r"cuda(?:Launch|Device|Stream|Event|Mem|Grid|Trigger|Get)\w+\s*\(",
      "a call of the CUDA runtime", "keep host code out of the .cu file; in a kernel, " + _TWIN),
+    (r"__managed__\b", "a managed variable", "allocate it with cuMemAllocManaged and hand the "
+     "kernel its address, or make it a __device__ variable (docs/kernels.md)"),
     (r"(?:__cluster_dims__|this_cluster|cluster_group|__cluster\w+)\b",
      "a thread block cluster", _TWIN),
 )  # fmt: skip

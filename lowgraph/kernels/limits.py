@@ -7,12 +7,12 @@ nothing, and which invalidates a capture that is open.
 from __future__ import annotations
 
 import math
-import operator
 from typing import NoReturn
 
 from lowgraph.driver import current, forked, module
 from lowgraph.driver.launch import Size, three
 from lowgraph.errors import ArgTypeError, ConfigError
+from lowgraph.integers import integer
 
 __all__ = ["Limits"]
 
@@ -95,12 +95,9 @@ class Limits:
 
     def _bytes(self, nbytes: int) -> int:
         try:
-            wanted = operator.index(nbytes)
-        except TypeError:
-            wanted = -1
-        if wanted < 0:
+            return integer(nbytes, "shared", 0)
+        except ConfigError:
             self._refuse("shared", "a number of bytes, at least 0", repr(nbytes))
-        return wanted
 
     def _sizes(self, label: str, size: Size) -> tuple[int, int, int]:
         try:

@@ -69,9 +69,9 @@ class PassPool:
         self._leave(running)
         primed.figures = running.figures
 
-    def drop(self, primed: Primed) -> None:
-        """Free what a priming pass kept; nothing to do once a window has begun with it."""
-        self.release(primed)
+    def drop(self, *primed: Primed) -> None:
+        """Free what priming passes kept; nothing to do once a window has begun with it."""
+        self.release(*primed)
 
     def begin_window(self, label: str, primed: Primed | None = None) -> None:
         """What was primed becomes free to be taken again; from here on the driver is not asked.
@@ -137,12 +137,16 @@ class PassPool:
         """Whether another thread has a window over this pool open."""
         return self._lock.windowed and not self.in_window
 
-    def release(self, owner: object) -> None:
-        """`owner` holds nothing any more. The caller guarantees that its work is done."""
+    def release(self, *owners: object) -> None:
+        """They hold nothing any more. The caller guarantees that their work is done.
+
+        One look at all that the pool holds, however many they are.
+        """
         with self._lock:
-            self._ledger.release(owner)
+            self._ledger.release(*owners)
             for exclusive in self._exclusives.values():
-                exclusive.left(owner)
+                for owner in owners:
+                    exclusive.left(owner)
 
     # ---- inside ----
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from lowgraph import driver
 from lowgraph.errors import CaptureAllocationError, PoolError
+from lowgraph.integers import integer
 from lowgraph.memory import open_window
 from lowgraph.memory.borrowing import BorrowingPool
 from lowgraph.memory.free_list import Block, aligned
@@ -61,6 +62,7 @@ class PersistentPool(BorrowingPool):
         self.fill_stream = fill_stream
         self.staging = Staging()
         upstream = driver.memory if upstream is None else upstream
+        limit = None if limit is None else integer(limit, "the pool's limit", 0)
         self._source = BlockSource(upstream, limit, device.resting_blocks if poison else 0)
         self._ledger = Ledger(self, self._freed)
         self._exclusives = {}

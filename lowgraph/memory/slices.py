@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lowgraph.errors import PoolError
+from lowgraph.errors import ConfigError, PoolError
+from lowgraph.integers import integer
 from lowgraph.memory import sharing
 
 if TYPE_CHECKING:
@@ -26,13 +27,20 @@ _view: Callable[[Slice], Any] | None = None
 def checked_shape(name: str, shape: tuple[int, ...] | int) -> tuple[int, ...]:
     """A shape as a tuple of integers, one for a number; PoolError for what is no shape."""
     try:
-        given = shape if isinstance(shape, Iterable) else (shape,)
-        sizes = tuple(map(operator.index, given))
+        given = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        sizes = (-1,) if bool in map(type, given) else tuple(map(operator.index, given))
     except TypeError:
         sizes = (-1,)
     if any(size < 0 for size in sizes):
         raise PoolError(f"slice {name!r}: shape {shape!r} must be integers of at least 0")
     return sizes
+
+
+def _offset(name: str, offset: Any) -> int:
+    try:
+        return integer(offset, "offset")
+    except ConfigError as error:
+        raise PoolError(f"part of slice {name!r}: {error}") from None
 
 
 def register_view(factory: Callable[[Slice], Any]) -> None:
@@ -166,10 +174,12 @@ class Slice:
     def part(self, offset: int, shape: tuple[int, ...], name: str | None = None) -> Slice:
         """Elements `offset` to `offset + prod(shape)` under a shape of their own; same lifetime.
 
-        Raises PoolError when they do not lie inside this slice.
+        Raises PoolError when they do not lie inside this slice, or `offset` is no integer.
         """
         sizes = checked_shape(self.name if name is None else name, shape)
         count = math.prod(sizes)
+        if type(offset) is not int:  # parts are taken in every pass
+            offset = _offset(self.name, offset)
         if offset < 0 or offset + count > self.elements:
             raise PoolError(
                 f"elements {offset} to {offset + count} do not lie in {self.name!r}, "

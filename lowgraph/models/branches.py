@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 
 from lowgraph.blas import Blas
-from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 from lowgraph.memory import Slice
 
 __all__ = ["Branches", "branch_count", "spare_streams"]
@@ -35,9 +35,7 @@ def branch_count(wanted: int | None, width: int) -> int:
     """
     if wanted is None:
         return 1 if width <= _WIDEST else 0
-    if wanted < 0:
-        raise ConfigError(f"branches={wanted}: must be 0 or the number of side streams")
-    return wanted
+    return integer(wanted, "branches, the number of side streams,", 0)
 
 
 def spare_streams(count: int) -> int:

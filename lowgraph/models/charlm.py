@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 from lowgraph import ops
 from lowgraph.blas import Blas
-from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.biases import Biases
 from lowgraph.models.branches import Branches, branch_count
 from lowgraph.models.layers import Attended, Layers, Normed
 from lowgraph.models.linear import Flow
+from lowgraph.models.logits import HoldsLogits
 from lowgraph.models.model import Model
 from lowgraph.models.parameters import decayed_count, parameter_specs
 from lowgraph.models.presets import CharLMConfig
@@ -65,7 +66,7 @@ class BlockTrace:
 
 
 @dataclass
-class Trace:
+class Trace(HoldsLogits):
     """What backward reads. logits [rows, V] hold their own gradient after `loss_and_gradient`.
 
     logits: None where they are made by chunks of rows, with the loss (`rows_at_once`).
@@ -106,9 +107,7 @@ class CharLM(Model):
         super().__init__(specs, decayed, pool, stream, cast, arenas)
         self.config = config
         self.precision = precision
-        if loss_rows is not None and loss_rows < 1:
-            raise ConfigError(f"loss_rows={loss_rows}: must be at least 1, or None")
-        self._loss_rows = loss_rows
+        self._loss_rows = None if loss_rows is None else integer(loss_rows, "loss_rows", 1)
         self.branches = branch_count(branches, config.width)
         self._blas = blas
         blas.sides.make(self.branches)
@@ -155,14 +154,19 @@ class CharLM(Model):
         """Mean cross-entropy in nats, [1], of targets, int32 [B, T]; backward cannot follow."""
         with stage("loss"):
             if trace.logits is not None:
+                trace.read_logits()
                 return self._layers.loss(stream, trace.logits, targets)
             x = trace.norm.y
             return self._layers.loss_by_chunks(stream, "hd", x, targets, self._chunk(x))
 
     def loss_and_gradient(self, stream: int, trace: Trace, targets: Slice) -> Slice:
-        """As `loss`, and turns the trace's logits into their gradient, where backward starts."""
+        """As `loss`, and turns the trace's logits into their gradient, where backward starts.
+
+        Raises ConfigError for logits that are their gradient already, as `loss` does then.
+        """
         with stage("loss"):
             if trace.logits is not None:
+                trace.turn_logits()
                 return self._layers.loss_and_gradient(stream, trace.logits, targets)
             x = trace.norm.y
             if trace.dnormed is not None:  # of an earlier call
@@ -170,10 +174,12 @@ class CharLM(Model):
             loss, trace.dnormed = self._layers.loss_and_gradient_by_chunks(
                 stream, "hd", x, targets, self._chunk(x)
             )
+            trace.has_gradient = True
             return loss
 
     def backward(self, stream: int, trace: Trace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
+        trace.read_gradient()
         layers, rows = self._layers, trace.norm.y.shape[0]
         branches = Branches(self._blas, stream, self.branches, layers.drop)
         with stage("backward"):
@@ -206,8 +212,7 @@ class CharLM(Model):
         if dlogits is not None:
             fork = branches.fork(), 0
             return self._through(stream, names, sums, dlogits, norm, None, branches, fork)
-        if trace.dnormed is None:
-            raise ConfigError("backward comes after loss_and_gradient: call that with the trace")
+        assert trace.dnormed is not None, "the loss by chunks made it"
         dx = layers.norm_backward(stream, _LAST_NORM, sums.norms, trace.dnormed, norm)
         layers.drop(*norm[1:], trace.dnormed)
         branches.drop(norm.y)

@@ -25,7 +25,7 @@ from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice, upload
 from lowgraph.models.linear import Flow
 from lowgraph.models.presets import CharLMConfig
-from lowgraph.models.token_layers import TokenLayers
+from lowgraph.models.token_layers import EmbeddingLayers
 from lowgraph.precision import Precision
 
 __all__ = ["Attended", "Layers", "Normed"]
@@ -50,7 +50,7 @@ class Attended(NamedTuple):
     lse: Slice
 
 
-class Layers(TokenLayers):
+class Layers(EmbeddingLayers):
     """See the module; linear layers and the loss are the bases'."""
 
     def __init__(
@@ -96,21 +96,10 @@ class Layers(TokenLayers):
         )  # fmt: skip
         return out
 
-    def token_order(self, stream: int, tokens: Slice) -> Slice:
-        """The places of tokens [B, T] in the order of the tokens: what `embed_backward` sums."""
-        batch, length = tokens.shape
-        order = self._pool.take("order", self._embedding.order_shape(batch, length), np.int32)
-        self._embedding.sort_places(stream, order, tokens, batch * length)
-        return order
-
     def embed_backward(self, stream: int, dx: Slice, order: Slice, tokens: Slice) -> None:
         """Gradients of both tables from dx [rows, d]; rows of tokens that do not occur are zero."""
-        sizes = *tokens.shape, self._config.width
-        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
-        partial = self._pool.take("partial", self._embedding.partial_shape(*sizes))
         tables = self._gradients["e.weight"], self._gradients["p.weight"]
-        self._embedding.sum_places(stream, *tables, order, begin, partial, dx, *sizes)
-        self.drop(begin, partial)
+        self._sum_rows(stream, tables, order, tokens, dx)
 
     # ---- layer norm ----
 

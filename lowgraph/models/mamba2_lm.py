@@ -17,6 +17,7 @@ from lowgraph.blas import Blas
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.branches import Branches, branch_count
+from lowgraph.models.logits import HoldsLogits
 from lowgraph.models.mamba2_config import Mamba2LMConfig
 from lowgraph.models.mamba2_lm_layers import LMLayers, StreamNorm
 from lowgraph.models.mamba2_mixer import Mixed, Mixer
@@ -36,8 +37,8 @@ _EMBEDDING = "backbone.embeddings"
 _LAST_NORM = "backbone.norm_f"
 
 
-@dataclass(frozen=True)
-class Mamba2LMTrace:
+@dataclass
+class Mamba2LMTrace(HoldsLogits):
     """What backward reads: of each block its norm and what it mixed, then the last norm.
 
     logits [rows, V] hold their own gradient after `loss_and_gradient`.
@@ -105,15 +106,21 @@ class Mamba2LM(Model):
     def loss(self, stream: int, trace: Mamba2LMTrace, targets: Slice) -> Slice:
         """Mean cross-entropy in nats, [1], of targets, int32 [B, T]; backward cannot follow."""
         with stage("loss"):
+            trace.read_logits()
             return self._layers.loss(stream, trace.logits, targets)
 
     def loss_and_gradient(self, stream: int, trace: Mamba2LMTrace, targets: Slice) -> Slice:
-        """As `loss`, and turns the trace's logits into their gradient, where backward starts."""
+        """As `loss`, and turns the trace's logits into their gradient, where backward starts.
+
+        Raises ConfigError for logits that are their gradient already, as `loss` does then.
+        """
         with stage("loss"):
+            trace.turn_logits()
             return self._layers.loss_and_gradient(stream, trace.logits, targets)
 
     def backward(self, stream: int, trace: Mamba2LMTrace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
+        trace.read_gradient()
         layers, batch = self._layers, trace.tokens.shape[0]
         branches = Branches(self._blas, stream, self.branches, layers.drop)
         with stage("backward"):

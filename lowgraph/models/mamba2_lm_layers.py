@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
@@ -13,7 +11,7 @@ from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.branches import Branches
 from lowgraph.models.linear import Flow
 from lowgraph.models.mamba2_config import Mamba2LMConfig
-from lowgraph.models.token_layers import TokenLayers
+from lowgraph.models.token_layers import EmbeddingLayers
 from lowgraph.precision import Precision
 
 __all__ = ["LMLayers", "StreamNorm"]
@@ -27,7 +25,7 @@ class StreamNorm(NamedTuple):
     rstd: Slice
 
 
-class LMLayers(TokenLayers):
+class LMLayers(EmbeddingLayers):
     """Linear layers, cross-entropy, embedding, and root-mean-square norms of the stream.
 
     The stream, what joins it and its gradient are float32; norms' outputs are of the operand type.
@@ -57,23 +55,12 @@ class LMLayers(TokenLayers):
         self._embedding.forward(stream, x, tokens, table, None, batch, length, self._width)
         return x
 
-    def token_order(self, stream: int, tokens: Slice) -> Slice:
-        """The places of tokens [B, T] in the order of the tokens: what `embed_backward` sums."""
-        batch, length = tokens.shape
-        order = self._pool.take("order", self._embedding.order_shape(batch, length), np.int32)
-        self._embedding.sort_places(stream, order, tokens, batch * length)
-        return order
-
     def embed_backward(
         self, stream: int, name: str, dx: Slice, order: Slice, tokens: Slice
     ) -> None:
         """Gradient of the table from dx [rows, d]; rows of tokens that do not occur are zero."""
-        sizes = *tokens.shape, self._width
-        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
-        partial = self._pool.take("partial", self._embedding.partial_shape(*sizes))
-        work, dtable = (order, begin, partial), self._gradients[f"{name}.weight"]
-        self._embedding.sum_places(stream, dtable, None, *work, dx, *sizes)
-        self.drop(begin, partial)
+        tables = self._gradients[f"{name}.weight"], None
+        self._sum_rows(stream, tables, order, tokens, dx)
 
     def norm(self, stream: int, name: str, x: Slice) -> StreamNorm:
         """Norm of x over its channels."""

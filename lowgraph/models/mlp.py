@@ -24,6 +24,7 @@ from lowgraph.errors import ConfigError
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.linear import Flow
+from lowgraph.models.logits import HoldsLogits
 from lowgraph.models.model import Model
 from lowgraph.models.presets import Preset
 from lowgraph.models.token_layers import TokenLayers
@@ -65,8 +66,8 @@ class MlpConfig:
         return 1
 
 
-@dataclass(frozen=True)
-class MlpTrace:
+@dataclass
+class MlpTrace(HoldsLogits):
     """What backward reads: the input x [B, F], and hidden[i] [B, d], which layer i gave.
 
     logits [B, C] hold their own gradient after `loss_and_gradient`.
@@ -121,15 +122,21 @@ class Mlp(Model):
     def loss(self, stream: int, trace: MlpTrace, targets: Slice) -> Slice:
         """Mean cross-entropy in nats, [1], of targets, int32 [B, 1]; backward cannot follow."""
         with stage("loss"):
+            trace.read_logits()
             return self._layers.loss(stream, trace.logits, targets)
 
     def loss_and_gradient(self, stream: int, trace: MlpTrace, targets: Slice) -> Slice:
-        """As `loss`, and turns the trace's logits into their gradient, where backward starts."""
+        """As `loss`, and turns the trace's logits into their gradient, where backward starts.
+
+        Raises ConfigError for logits that are their gradient already, as `loss` does then.
+        """
         with stage("loss"):
+            trace.turn_logits()
             return self._layers.loss_and_gradient(stream, trace.logits, targets)
 
     def backward(self, stream: int, trace: MlpTrace) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""
+        trace.read_gradient()
         layers, hidden = self._layers, trace.hidden
         with stage("backward"):
             with stage("head"):

@@ -74,7 +74,11 @@ class TrainableModel(Protocol):
         """Mean loss in nats, [1], of a pass that no backward follows: it may keep less."""
 
     def loss_and_gradient(self, stream: int, trace: Any, targets: Slice, /) -> Slice:
-        """As `loss`; backward may follow."""
+        """As `loss`; backward may follow.
+
+        Where it turns the trace's logits into their gradient, a later loss of that trace is a
+        ConfigError.
+        """
 
     def backward(self, stream: int, trace: Any, /) -> None:
         """Overwrite every gradient; gives the trace's slices back. After `loss_and_gradient`."""

@@ -1,4 +1,4 @@
-"""What the language models share above their blocks: the loss of a token.
+"""What the language models share above their blocks: the loss, and the embedding's gradient.
 
 Logits of many rows and classes are the largest tensor of a step. They need not be there at once:
 each row's loss and gradient want its own logits only. So the head and the loss can go by chunks of
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from lowgraph import ops
 from lowgraph.blas import Blas
 from lowgraph.kernels import Library
@@ -16,7 +18,7 @@ from lowgraph.memory import Arena, PersistentPool, Slice
 from lowgraph.models.linear import Linear
 from lowgraph.precision import Precision
 
-__all__ = ["TokenLayers", "rows_at_once"]
+__all__ = ["EmbeddingLayers", "TokenLayers", "rows_at_once"]
 
 # GPT-2's 8 192 rows of 50 304 classes: four chunks, 197 MB of bfloat16 for 786. Each chunk but the
 # first reads the weight's gradient, and adds to it, which is the price.
@@ -113,6 +115,34 @@ class TokenLayers(Linear):
         self._cross_entropy.mean(stream, loss, row_loss, row_loss.shape[0])
         self.drop(row_loss)
         return loss
+
+
+class EmbeddingLayers(TokenLayers):
+    """Those, and the backward pass of an embedding, which the class that has it makes."""
+
+    _embedding: ops.Embedding
+
+    def token_order(self, stream: int, tokens: Slice) -> Slice:
+        """The places of tokens [B, T] in the order of the tokens: what `_sum_rows` goes by."""
+        batch, length = tokens.shape
+        order = self._pool.take("order", self._embedding.order_shape(batch, length), np.int32)
+        self._embedding.sort_places(stream, order, tokens, batch * length)
+        return order
+
+    def _sum_rows(
+        self,
+        stream: int,
+        tables: tuple[Slice, Slice | None],
+        order: Slice,
+        tokens: Slice,
+        dx: Slice,
+    ) -> None:
+        """Gradients of the tokens' table and the positions', if there is one, from dx [rows, d]."""
+        sizes = *tokens.shape, dx.shape[1]
+        begin = self._pool.take("begin", self._embedding.begin_shape(), np.int32)
+        partial = self._pool.take("partial", self._embedding.partial_shape(*sizes))
+        self._embedding.sum_places(stream, *tables, order, begin, partial, dx, *sizes)
+        self.drop(begin, partial)
 
 
 def _chunks(x: Slice, chunk: int) -> Iterator[tuple[int, Slice]]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.ops.shapes import Pointer, Stream
 
@@ -103,17 +104,16 @@ def new_control(
     so that the average leaves the initial weights soon.
     Raises ConfigError on settings that no run can have.
     """
-    _check(total_steps >= 1, f"total_steps must be at least 1, got {total_steps}")
-    warmup_fits = 0 <= warmup_steps <= total_steps
-    _check(warmup_fits, f"warmup_steps must be 0 to {total_steps}, got {warmup_steps}")
+    total_steps = _integer("total_steps", total_steps, 1, 2**63 - 1)
+    warmup_steps = _integer("warmup_steps", warmup_steps, 0, total_steps)
+    seed = _integer("seed", seed, 0, 2**64 - 1)
+    step = _integer("step", step, 0, 2**63 - 1)
     _check(0 <= beta1 < 1 and 0 <= beta2 < 1, f"betas must be in [0, 1), got {beta1}, {beta2}")
     _check(0 <= lr_min <= lr_max, f"0 <= lr_min <= lr_max must hold, got {lr_min}, {lr_max}")
     _check(schedule in SCHEDULES, f"schedule must be {_ONE_OF}, got {schedule!r}")
     clips = 0 <= clip_norm < math.inf
     _check(clips, f"clip_norm must be finite and at least 0 (0: no clipping), got {clip_norm}")
     _check(0 <= ema_decay < 1, f"ema_decay must be in [0, 1), got {ema_decay}")
-    _check(0 <= seed < 2**64, f"seed must be in [0, 2**64), got {seed}")
-    _check(step >= 0, f"step must be at least 0, got {step}")
     block = np.zeros(1, CONTROL_DTYPE)
     settings = {
         "total_steps": total_steps,
@@ -160,6 +160,11 @@ class Control:
     def advance(self, stream: Stream, control: Pointer) -> None:
         """Begin the next step: raise `step` by one and rewrite the state; one launch."""
         self._advance(stream, 1, 1, control)
+
+
+def _integer(name: str, value: int, low: int, high: int) -> int:
+    # The block's fields would take the whole part of anything.
+    return integer(value, f"control block: {name}", low, high)
 
 
 def _check(holds: bool, message: str) -> None:

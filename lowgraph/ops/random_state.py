@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from lowgraph.errors import ConfigError, PhaseError
+from lowgraph.errors import PhaseError
+from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, Slice, download, upload
 from lowgraph.ops.shapes import Stream
@@ -78,16 +79,16 @@ class RandomState:
     def seed(self, value: int) -> None:
         """Begin the sequence of `value`, in stream order: replays in flight draw as before.
 
-        Refused in a capture window (CaptureRefused). Raises ConfigError unless it fits 64 bits.
+        Refused in a capture window (CaptureRefused). Raises ConfigError unless it is an integer
+        of 64 bits.
         """
         self.write(value, 0)
 
     def write(self, seed: int, offset: int) -> None:
         """`seed`, and go on at `offset`: what a checkpoint has from `read`."""
-        for name, value in (("seed", seed), ("offset", offset)):
-            if not 0 <= value < 2**64:
-                raise ConfigError(f"{self.name}: {name} must be in [0, 2**64), got {value}")
-        upload(self._slice, np.array([seed, offset], np.uint64), self._stream)
+        given = ("seed", seed), ("offset", offset)
+        state = [integer(value, f"{self.name}: {name}", 0, 2**64 - 1) for name, value in given]
+        upload(self._slice, np.array(state, np.uint64), self._stream)
 
     def read(self) -> tuple[int, int]:
         """(seed, offset) behind the work so far. Waits for it."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from lowgraph import ops
 from lowgraph.errors import ConfigError
+from lowgraph.integers import integer
 from lowgraph.kernels import Library
 from lowgraph.memory import Arena, Slice
 
@@ -37,11 +38,7 @@ class Accumulation:
     """
 
     def __init__(self, library: Library, like: Arena, micro_batches: int) -> None:
-        if micro_batches < 1:
-            raise ConfigError(
-                f"a step has at least 1 micro-batch, got {micro_batches}; 1 accumulates nothing"
-            )
-        self.micro_batches = micro_batches
+        self.micro_batches = integer(micro_batches, "micro_batches", 1)
         self.gradients = like.like("accumulated gradients")
         self.loss: Slice = like.pool.take("accumulated loss", 1, np.float32)
         self._kernel = ops.Accumulate(library)

@@ -14,7 +14,15 @@ from lowgraph.precision import Precision
 from lowgraph.train.arguments_out import add_looks, add_outputs, non_empty_path
 from lowgraph.train.config import DEFAULT_PRECISION, ONE_BATCH, TrainConfig
 
-__all__ = ["OneLineParser", "add_data", "add_model", "add_optimizer", "parse"]
+__all__ = [
+    "OneLineParser",
+    "add_data",
+    "add_device",
+    "add_model",
+    "add_optimizer",
+    "add_seed",
+    "parse",
+]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -42,6 +50,18 @@ def parse(arguments: Sequence[str] | None = None) -> TrainConfig:
     given = vars(parser.parse_args(arguments))
     given["graph"] = not given.pop("no_graph")
     return TrainConfig(**given)
+
+
+def add_device(group: argparse._ActionsContainer) -> None:
+    """Add --device."""
+    group.add_argument(
+        "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
+    )
+
+
+def add_seed(group: argparse._ActionsContainer, drawn: str = "weights and batches") -> None:
+    """Add --seed; `drawn` says what it decides."""
+    group.add_argument("--seed", type=int, metavar="S", help=f"of {drawn} (default: 0)")
 
 
 def add_model(group: argparse._ActionsContainer) -> None:
@@ -111,9 +131,7 @@ def _build() -> argparse.ArgumentParser:
 
 # argparse._ArgumentGroup has no public name; a parser and a group offer the same add_argument.
 def _add_run(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--device", default="auto", metavar="D", help="auto (default), host, cuda or cuda:N"
-    )
+    add_device(group)
     add_model(group)
     group.add_argument(
         "--steps", type=int, metavar="N", help="steps in all (default: the preset's)"
@@ -122,9 +140,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         "--batch", type=_one_batch, metavar="B", help="windows a step (default: the preset's)"
     )
     add_data(group)
-    group.add_argument(
-        "--seed", type=int, metavar="S", help="of weights, batches and samples (default: 0)"
-    )
+    add_seed(group, "weights, batches and samples")
     group.add_argument("--no-graph", action="store_true", help="launch every kernel of every step")
     group.add_argument(
         "--resume",

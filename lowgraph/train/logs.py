@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from lowgraph.capture.closing import Closing
 from lowgraph.errors import ConfigError
 
 __all__ = ["CsvLog", "LapFigures", "RunLog", "TensorBoardLog", "open_log"]
@@ -89,26 +90,7 @@ def open_log(path: Path) -> RunLog:
     )
 
 
-class _Closing:
-    """Closes itself at the end of a `with` block."""
-
-    def close(self) -> None:
-        """See RunLog."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class CsvLog(_Closing):
+class CsvLog(Closing):
     """A CSV file with one line a lap, empty where a figure is not known.
 
     A file that is there already is gone on with, so that a resumed run has one log: of a step that
@@ -177,7 +159,7 @@ class CsvLog(_Closing):
         return ConfigError(f"--log {self._path}: {error.strerror or error}")
 
 
-class TensorBoardLog(_Closing):
+class TensorBoardLog(Closing):
     """Event files for TensorBoard in a folder; a run adds a file of its own.
 
     Folder and file are made by the first `write`; an event is written whole or not at all, and at

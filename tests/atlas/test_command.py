@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from lowgraph.driver import Device
 from lowgraph.train.atlas import read_rows, summarise
 from lowgraph.train.atlas.rows import Row, write_rows
 from lowgraph.train.parts import Parts
-from tests.train.runs import ROOT, environment, micro_corpus, micro_plan
+from tests.support.process import run_command
+from tests.train.runs import micro_corpus, micro_plan
 
 STEPS = 6
 
@@ -27,15 +27,7 @@ def spec(request: pytest.FixtureRequest) -> str:
 
 
 def _atlas(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lowgraph", "atlas", *flags],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=environment(),
-        check=False,
-        timeout=240,
-    )
+    return run_command("-m", "lowgraph", "atlas", *flags, timeout=240)
 
 
 @pytest.mark.both

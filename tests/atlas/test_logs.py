@@ -6,7 +6,7 @@ import csv
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -87,14 +87,10 @@ def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
     open_log(path).close()
 
 
-def test_a_line_that_does_not_fit_is_taken_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that is full after half of a line."""
-    path = tmp_path / "run.csv"
-    log = CsvLog(path)
-    log.write(FIGURES[0])
-    write, calls = os.write, []
+def full_after_half() -> tuple[list[int], Callable[[int, bytes], int]]:
+    """The lengths that `os.write` was asked for, and one that fails behind the first half."""
+    calls: list[int] = []
+    write = os.write
 
     def full(file: int, data: bytes) -> int:
         calls.append(len(data))
@@ -102,6 +98,17 @@ def test_a_line_that_does_not_fit_is_taken_back(
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(file, data[: len(data) // 2])
 
+    return calls, full
+
+
+def test_a_line_that_does_not_fit_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full after half of a line."""
+    path = tmp_path / "run.csv"
+    log = CsvLog(path)
+    log.write(FIGURES[0])
+    calls, full = full_after_half()
     with monkeypatch.context() as patched, pytest.raises(ConfigError, match=r"run\.csv: No space"):
         patched.setattr(os, "write", full)
         log.write(FIGURES[1])
@@ -129,14 +136,9 @@ def test_an_event_that_does_not_fit_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full after half of an event: TensorBoard stops reading at a torn one."""
-    log, write, calls = TensorBoardLog(tmp_path / "run"), os.write, []
+    log = TensorBoardLog(tmp_path / "run")
+    calls, full = full_after_half()
     log.write(FIGURES[0])
-
-    def full(file: int, data: bytes) -> int:
-        calls.append(len(data))
-        if len(calls) == 2:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(file, data[: len(data) // 2])
 
     with monkeypatch.context() as patched, pytest.raises(ConfigError, match=r"run: No space"):
         patched.setattr(os, "write", full)

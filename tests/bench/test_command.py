@@ -13,7 +13,7 @@ import pytest
 from lowgraph.bench import config as bench_config
 from lowgraph.bench.config import BenchConfig, checkout
 from lowgraph.errors import ConfigError
-from tests.train.runs import ROOT, environment
+from tests.support.process import ROOT, environment, run_command
 
 ROW_KEYS = {"id", "config", "who", "us_median", "us_min", "us_max", "nodes", "idle_share"}
 SMALL = ("--rounds", "2", "--burst-ms", "1", "--no-rivals")
@@ -25,15 +25,7 @@ def spec(request: pytest.FixtureRequest) -> str:
 
 
 def bench(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lowgraph", "bench", *flags],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=environment(),
-        check=False,
-        timeout=280,
-    )
+    return run_command("-m", "lowgraph", "bench", *flags, timeout=280)
 
 
 @pytest.mark.both

@@ -111,7 +111,7 @@ def test_a_part_that_begins_anywhere_is_refused(
     bench: Bench, precision: Precision, role: str
 ) -> None:
     given = {
-        name: bench.pool.take(name, (40,), precision.operand).part(name == role, (4, 4))
+        name: bench.pool.take(name, (40,), precision.operand).part(int(name == role), (4, 4))
         for name in ("out", "a", "b")
     }
     with pytest.raises(ConfigError, match=f"gemm: {role} '{role}' begins at .*slice of its own"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
 from lowgraph import counters, driver
-from lowgraph.blas import Blas, Product
+from lowgraph.blas import Blas, Form, Layer, Product
 from lowgraph.capture import Phase, Window
 from lowgraph.errors import ConfigError, LibraryNotReady
 from lowgraph.memory import PersistentPool, download
@@ -142,3 +145,40 @@ def test_an_impossible_product_is_refused_by_prepare(bench: Bench) -> None:
         bench.blas.prepare([Product(0, 1, 1)])
     with pytest.raises(ConfigError, match="not both"):
         bench.blas.prepare([Product(1, 1, 1, True, True)])
+
+
+@pytest.mark.parametrize(
+    ("one", "call"),
+    [
+        (Product(40, 40, 700, trans_b=True), "Product(40, 40, 700, trans_b=True)"),
+        (Layer(Form.GELU, 8, 16, 24), "Layer(Form.GELU, 8, 16, 24, Precision.FP32)"),
+    ],
+)
+def test_one_product_or_layer_for_the_list_is_told_with_the_call(
+    bench: Bench, one: Product | Layer, call: str
+) -> None:
+    """Each is a tuple: it was taken for a list of products, which are numbers (TypeError)."""
+    with pytest.raises(ConfigError, match=f"takes a list.*blas.prepare\\(\\[{re.escape(call)}\\]"):
+        bench.blas.prepare(one)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given", [5, (40, 40, 700), "bias", [Form.BIAS], [(40, 40)], [None], [tuple(range(1, 10))]]
+)
+def test_what_is_no_list_of_products_and_layers_is_told_what_to_give(
+    bench: Bench, given: Any
+) -> None:
+    with pytest.raises(ConfigError, match="give a list of products and layers, as in"):
+        bench.blas.prepare(given)
+
+
+def test_a_list_with_one_that_cannot_be_runs_none_of_it(bench: Bench) -> None:
+    good = Product(40, 40, 24)
+    with counters.scope() as counts, pytest.raises(ConfigError, match="k=0: each must be at least"):
+        bench.blas.prepare([good, Product(40, 40, 0)])
+    assert counts.launches == 0 and not bench.blas.prepared(good)
+
+
+def test_a_plain_tuple_of_sizes_in_the_list_is_a_product(bench: Bench) -> None:
+    bench.blas.prepare([(40, 40, 24)])  # type: ignore[list-item]
+    assert bench.blas.prepared(Product(40, 40, 24))

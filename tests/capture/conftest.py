@@ -1,4 +1,4 @@
-"""The micro-step on the rig's device, closed at the test's end."""
+"""The steps of these tests on the rig's device, closed at the test's end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from lowgraph.kernels import Library
 from tests.capture.bodies import Parts
 from tests.capture.calling_c import KERNELS, Two, build
+from tests.capture.looping import Looping
 from tests.capture.micro import Micro
+from tests.capture.moving import Moving
 from tests.support.rig import Rig
 
 
@@ -22,8 +24,24 @@ def micro(rig: Rig) -> Iterator[Micro]:
 
 
 @pytest.fixture
+def looping(rig: Rig) -> Iterator[Looping]:
+    """A step with a loop on the device."""
+    made = Looping(rig)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def moving(rig: Rig) -> Iterator[Moving]:
+    """A step whose input moves."""
+    made = Moving(rig)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def parts(rig: Rig) -> Iterator[Parts]:
-    """A step with exchangeable bodies, closed at the test's end."""
+    """A step with exchangeable bodies."""
     made = Parts(rig)
     yield made
     made.close()

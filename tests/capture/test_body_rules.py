@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,14 +11,6 @@ from cuda.bindings import driver as bindings
 from lowgraph import driver
 from lowgraph.capture import body_rules
 from tests.capture.looping import Looping
-from tests.support.rig import Rig
-
-
-@pytest.fixture
-def looping(rig: Rig) -> Iterator[Looping]:
-    made = Looping(rig)
-    yield made
-    made.close()
 
 
 def test_what_a_child_graph_in_a_body_hides_is_found(looping: Looping) -> None:

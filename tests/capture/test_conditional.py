@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -12,14 +10,6 @@ from lowgraph.errors import (
     FrozenScalar,
 )
 from tests.capture.looping import Looping, gain
-from tests.support.rig import Rig
-
-
-@pytest.fixture
-def looping(rig: Rig) -> Iterator[Looping]:
-    made = Looping(rig)
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("mode", ["thread_local", "global", "relaxed"])

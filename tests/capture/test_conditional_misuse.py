@@ -23,14 +23,6 @@ from lowgraph.errors import (
 )
 from lowgraph.memory import open_window
 from tests.capture.looping import Looping, gain
-from tests.support.rig import Rig
-
-
-@pytest.fixture
-def looping(rig: Rig) -> Iterator[Looping]:
-    made = Looping(rig)
-    yield made
-    made.close()
 
 
 def _in_window(looping: Looping, act: Callable[[int], object]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,6 @@ from lowgraph.capture import CopyIn, ForeignMemory, Input, Phase, Rebind, Table
 from lowgraph.errors import InputMoved
 from lowgraph.memory import Slice, download, upload
 from tests.capture.moving import BLOCKS, GAIN, KINDS, SOURCE, WALK, Moving, N
-from tests.support.rig import Rig
-
-
-@pytest.fixture
-def moving(rig: Rig) -> Iterator[Moving]:
-    made = Moving(rig)
-    yield made
-    made.close()
 
 
 def test_bare_a_moved_input_is_stale(moving: Moving) -> None:

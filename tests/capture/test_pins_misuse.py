@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,8 @@ from lowgraph.capture import CopyIn, ForeignMemory, GraphStep, Input, Phase, Reb
 from lowgraph.errors import ConfigError, InputMoved
 from lowgraph.memory import fill_zero
 from tests.capture.moving import BLOCKS, KINDS, Moving, N
-from tests.support.rig import Rig
 
 FLOAT = np.dtype(np.float32)
-
-
-@pytest.fixture
-def moving(rig: Rig) -> Iterator[Moving]:
-    made = Moving(rig)
-    yield made
-    made.close()
 
 
 def refusal(step: GraphStep) -> str:

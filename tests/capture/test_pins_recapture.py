@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,6 @@ from lowgraph.errors import InputMoved, SyncDuringCapture
 from tests.capture.moving import BLOCKS, GAIN, KINDS, WALK, Moving, N
 from tests.ops.compare import output
 from tests.support.rig import Rig
-
-
-@pytest.fixture
-def moving(rig: Rig) -> Iterator[Moving]:
-    made = Moving(rig)
-    yield made
-    made.close()
 
 
 def test_a_recapture_follows_a_moved_input(moving: Moving) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from functools import cache
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from tests.support.process import ROOT
 from tests.traces.catalogue import runs
-from tests.traces.facts_rows import ELSEWHERE, ROWS, Shown
+from tests.traces.facts_rows import COSTS, ELSEWHERE, ROWS, Shown
 from tests.traces.not_on_host import reason_for
 from tests.traces.record import key_of, recordings
 
@@ -71,6 +73,16 @@ def test_every_section_of_the_facts_is_there() -> None:
     assert len(facts) >= FEWEST_ROWS and len(set(facts)) == len(facts)
 
 
-@pytest.mark.parametrize(("fact", "file"), ELSEWHERE)
-def test_what_is_no_answer_of_the_driver_is_held_elsewhere(fact: str, file: str) -> None:
-    assert (ROOT / file).is_file(), fact
+@pytest.mark.parametrize(("fact", "test"), ELSEWHERE)
+def test_what_is_no_answer_of_the_driver_is_held_elsewhere(fact: str, test: str) -> None:
+    file, _, name = test.partition("::")
+    assert file.startswith("tests/") and name, f"{fact}: no test is named"
+    text = (ROOT / file).read_text(encoding="utf-8")
+    assert re.search(rf"^def {name}\(", text, re.MULTILINE), f"{fact}: {file} has no {name}"
+
+
+@pytest.mark.parametrize(("fact", "benchmark", "results"), COSTS)
+def test_each_cost_is_measured(fact: str, benchmark: str, results: str) -> None:
+    assert (ROOT / benchmark).is_file(), fact
+    measured = ROOT / "benchmarks" / "results" / "h200" / results
+    assert json.loads(measured.read_text(encoding="utf-8")), fact

@@ -6,22 +6,24 @@ import inspect
 import json
 import re
 from functools import cache
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import pytest
+from cuda.bindings import driver as cu
 
 from lowgraph.driver import Device
 from tests.support.process import ROOT
+from tests.traces.calls_made import made_by, made_in_windows, named_by, without_version
 from tests.traces.catalogue import runs
 from tests.traces.not_on_host import NOT_ON_HOST, reason_for
 from tests.traces.record import key_of, recordings
 from tests.traces.runner import MISSING, run
+from tests.traces.scenario import EVERY_MODE
 from tests.traces.verbs import VERBS
 from tests.traces.world import module_image
 
 FEWEST_NAMES = 250
-_COMPAT = ROOT / "lowgraph" / "driver" / "compat.py"
 
 pytestmark = pytest.mark.host
 
@@ -75,22 +77,60 @@ def test_every_step_is_a_call() -> None:
             inspect.signature(VERBS[verb]).bind(None, *arguments)
 
 
-def test_every_driver_call_of_the_library_is_in_a_scenario() -> None:
-    """By name, in its sources and in those of the verbs; the versions of a call are one."""
-    called = _calls_in(ROOT / "lowgraph", r"\bdriver\.(cu[A-Z]\w+)")
-    made = _calls_in(ROOT / "tests" / "traces", r"\bcu\.(cu[A-Z]\w+)|\"(cu[A-Z]\w+)|(compat\.\w+)")
-    # What differs between releases of the bindings is called through compat.py, here as there.
-    for name, forms in re.findall(r"^(\w+) = _newest\(([^)]*)\)", _COMPAT.read_text(), re.M):
-        if f"compat.{name}" in made:
-            made |= set(re.findall(r'"(cu\w+?)(?:_v\d)?"', forms))
-    assert len(called) > 70 and called <= made, sorted(called - made)
+def _library_calls() -> set[str]:
+    sources = (file.read_text(encoding="utf-8") for file in (ROOT / "lowgraph").rglob("*.py"))
+    found = {name for text in sources for name in re.findall(r"\bdriver\.(cu[A-Z]\w+)", text)}
+    return {without_version(name) for name in found}
 
 
-def _calls_in(folder: Path, pattern: str) -> set[str]:
-    text = "\n".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
-    found = re.findall(pattern, text)
-    names = {name for one in found for name in ([one] if isinstance(one, str) else one) if name}
-    return {re.sub(r"_v\d$", "", name) for name in names}
+@cache
+def _windows() -> dict[str, set[tuple[str, str]]]:
+    """Where each call is made while a capture goes on, with the modes, over all scenarios."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for scenario, mode in runs().values():
+        for made in made_in_windows(scenario):
+            places = found.setdefault(made.name, set())
+            places.add(("another thread" if made.by_another else f"while {made.window}", mode))
+            if made.stream is not None and not made.by_another:
+                places.add((f"on {made.stream} while {made.window}", mode))
+    return found
+
+
+def test_every_driver_call_of_the_library_is_made_in_captures() -> None:
+    """In every mode: by the thread of a non-blocking and of a blocking one, and by another."""
+    called, places = _library_calls(), ("while s", "while b", "another thread")
+    assert len(called) > 70
+    lacking = {
+        name: lacked
+        for name in sorted(called)
+        if (lacked := set(product(places, EVERY_MODE)) - _windows().get(name, set()))
+    }
+    assert not lacking
+
+
+def test_every_call_on_a_stream_is_made_on_each_kind() -> None:
+    """In every mode: on the legacy stream beside both captures, and in one of the per-thread."""
+    places = ("on legacy while s", "on legacy while b", "on per_thread while per_thread")
+    on_streams = {
+        name
+        for name in _library_calls() - {"cuStreamDestroy"}  # which takes neither of the two
+        if any(place.startswith("on ") for place, _ in _windows()[name])
+    }
+    assert len(on_streams) > 15
+    lacking = {
+        name: lacked
+        for name in sorted(on_streams)
+        if (lacked := set(product(places, EVERY_MODE)) - _windows()[name])
+    }
+    assert not lacking, lacking
+
+
+def test_each_verb_makes_the_calls_that_its_text_names() -> None:
+    for verb in VERBS:
+        made = made_by(verb)
+        begun = [part for part in made if not hasattr(cu, part)]  # one of several, by its end
+        for name in named_by(verb) - made:
+            assert any(name.startswith(part) for part in begun), f"{verb}: {name}"
 
 
 def test_enough_is_recorded() -> None:

@@ -15,6 +15,12 @@ from tests.traces.world import module_image
 
 SEEDS = range(FIRST_WIDE_SEED, FIRST_WIDE_SEED + 2000)
 RUN_TWICE = range(FIRST_WIDE_SEED, FIRST_WIDE_SEED + 70)
+# A step that names a destroyed conditional node: made in what is recorded, not in what comes after.
+STALE = (
+    (700_706, "@cond_destroy q1", 1, 1),
+    (704_082, "cond_destroy q2", 1, "not made"),
+    (709_076, "cond_set_enabled y q1 0", 0, "not made"),
+)
 
 HOLE = re.compile(r"\\\{\w+\\\}")
 
@@ -46,3 +52,14 @@ def test_two_runs_of_a_sequence_are_answered_alike(device: Device) -> None:
     image = module_image(device)
     for seed in RUN_TWICE:
         assert answers(device, image, seed) == answers(device, image, seed), seed
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("seed", "step", "place", "code"), STALE)
+def test_a_destroyed_node_is_not_named_any_more(
+    device: Device, seed: int, step: str, place: int, code: int | str
+) -> None:
+    calls = answers(device, module_image(device), seed)
+    codes = [given for name, given, *_ in calls if name == step]
+    assert codes[place] == code
+    assert codes[:place] == [0] * place

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.process import run_command
+
 SCRIPTS = Path(__file__).parent / "scripts"
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -29,20 +27,6 @@ class Run:
         return [one for one in self.report[key] if label in (one.get(name) for name in named)]
 
 
-def run_python(*words: str, given: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run this Python in the checkout, with a text on its standard input."""
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def run_doctor(
     folder: Path,
     script: Path | str,
@@ -54,7 +38,7 @@ def run_doctor(
     """Run the command on a script with its report as JSON in `folder`."""
     path = folder / "report.json"
     command = ("-m", "lowgraph", "doctor", *flags, str(script), *words, "--json", str(path))
-    done = run_python(*command, given=given, **variables)
+    done = run_command(*command, given=given, **variables)
     report = json.loads(path.read_text()) if path.exists() else {}
     return Run(done.returncode, done.stdout, done.stderr, report)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.kit import ROOT, SCRIPTS, run_doctor, run_python
+from tests.doctor.kit import SCRIPTS, run_doctor
+from tests.support.process import ROOT, run_command
 
 BEHAVES = SCRIPTS / "behaves.py"
 NAME = BEHAVES.relative_to(ROOT).as_posix()
@@ -31,7 +32,7 @@ def test_the_script_is_main_and_has_its_arguments(tmp_path: Path) -> None:
 
 
 def test_what_it_raises_is_shown_as_python_shows_it(tmp_path: Path) -> None:
-    done, alone = run_doctor(tmp_path, NAME, "raises"), run_python(NAME, "raises")
+    done, alone = run_doctor(tmp_path, NAME, "raises"), run_command(NAME, "raises")
     assert (done.code, done.report["exit_code"]) == (alone.returncode, 1)
     assert done.out.splitlines()[0] == "before"
     assert f'File "{NAME}"' in done.err and "lowgraph/cli" not in done.err
@@ -62,7 +63,7 @@ def test_the_report_is_told_whatever_the_script_makes_of_stdout(tmp_path: Path, 
 def test_a_script_may_leave_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     told = os.path.relpath(path, ROOT)
-    done = run_python("-m", "lowgraph", "doctor", NAME, "leaves", "--json", told)
+    done = run_command("-m", "lowgraph", "doctor", NAME, "leaves", "--json", told)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(path.read_text())["exit_code"] == 0
 
@@ -93,7 +94,7 @@ def test_its_children_run_without_the_doctor(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_refused(words: tuple[str, ...], message: str) -> None:
-    done = run_python("-m", "lowgraph", "doctor", *words)
+    done = run_command("-m", "lowgraph", "doctor", *words)
     assert done.returncode == 2
     assert message in done.stderr and "Traceback" not in done.stderr
     assert done.stdout == ""
@@ -108,16 +109,16 @@ def test_a_syntax_error_has_its_line(tmp_path: Path) -> None:
 
 
 def test_what_follows_two_dashes_is_the_scripts(tmp_path: Path) -> None:
-    done = run_python("-m", "lowgraph", "doctor", NAME, "tells", "--", "--json", "f", "--bisect")
+    done = run_command("-m", "lowgraph", "doctor", NAME, "tells", "--", "--json", "f", "--bisect")
     assert "['tells', '--json', 'f', '--bisect']" in done.stdout
     assert not (ROOT / "f").exists()
 
 
 def test_a_report_that_cannot_be_written_is_told_before_the_run(tmp_path: Path) -> None:
     target = tmp_path / "missing" / "f.json"
-    done = run_python("-m", "lowgraph", "doctor", NAME, "tells", "--json", str(target))
+    done = run_command("-m", "lowgraph", "doctor", NAME, "tells", "--json", str(target))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: --json {target}: {target.parent} is no folder\n"
-    done = run_python("-m", "lowgraph", "doctor", NAME, "tells", "--json", str(tmp_path))
+    done = run_command("-m", "lowgraph", "doctor", NAME, "tells", "--json", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: --json {tmp_path}: it is a folder, name a file\n"

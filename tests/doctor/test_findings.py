@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lowgraph.driver import Device
-from tests.doctor.kit import ROOT, SCRIPTS, Run, line, run_doctor
-from tests.support.process import words_of
+from tests.doctor.kit import SCRIPTS, Run, line, run_doctor
+from tests.support.process import ROOT, words_of
 
 pytestmark = pytest.mark.both
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lowgraph.driver import Device
-from tests.doctor.kit import ROOT, SCRIPTS, Run, line, run_doctor
+from tests.doctor.kit import SCRIPTS, Run, line, run_doctor
+from tests.support.process import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,12 @@ WRONG = [
     ({"shape": (-1,)}, "must be at least 0"),
     ({"shape": (3, -5)}, "must be at least 0"),
     ({"shape": 5}, "describe no memory: 'int' object is not iterable"),
-    ({"shape": (2.5,)}, "describe no memory: 'float' object"),
+    ({"shape": (2.5,)}, "describe no memory: a size must be an integer, got 2.5"),
     ({"dtype": "nix"}, "describe no memory: data type 'nix' not understood"),
     ({"dtype": "O"}, "object elements are not bytes of a fixed number"),
     ({"dtype": "V0"}, "elements are not bytes of a fixed number"),
     ({"nbytes": -1, "shape": ()}, "must be at least 0"),
-    ({"nbytes": 40.0}, "describe no memory: 'float' object"),
+    ({"nbytes": 40.0}, "describe no memory: nbytes must be an integer, got 40.0"),
 ]
 
 

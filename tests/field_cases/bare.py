@@ -33,15 +33,6 @@ def foreign(name: str, *args: Any) -> Any:
     return int(answer[0]) if len(answer) == 1 else (int(answer[0]), answer[1])
 
 
-def code_of(act: Send) -> int:
-    """The code with which a call fails; 0 if it does not."""
-    try:
-        act()
-    except DriverError as error:
-        return error.code
-    return 0
-
-
 class Bare:
     """Graphs recorded by begin and end alone, destroyed at the test's end."""
 

@@ -10,8 +10,9 @@ from cuda.bindings import driver as bindings
 from lowgraph import driver
 from lowgraph.errors import CaptureAllocationError, GraphHasMemoryNodes
 from tests.capture.micro import Micro
-from tests.field_cases.bare import BLOCK, GRID, Bare, N, code_of, foreign, types_of
+from tests.field_cases.bare import BLOCK, GRID, Bare, N, foreign, types_of
 from tests.field_cases.remedy import names_the_line, refusal_of
+from tests.support.codes import code_of
 
 FILE = Path(__file__).name
 BYTES = 1 << 16

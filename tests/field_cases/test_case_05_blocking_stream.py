@@ -12,7 +12,8 @@ from lowgraph.errors import BlockingCaptureStream, CaptureError
 from lowgraph.memory import open_window
 from tests.capture.micro import Micro
 from tests.capture.test_refusals import assert_sound
-from tests.field_cases.bare import BLOCK, GRID, INVALIDATED, Bare, N, code_of, foreign
+from tests.field_cases.bare import BLOCK, GRID, INVALIDATED, Bare, N, foreign
+from tests.support.codes import code_of
 
 FILE = Path(__file__).name
 IMPLICIT = 906

@@ -14,17 +14,9 @@ from lowgraph.driver import captures, gate
 from lowgraph.errors import CaptureFailed, CaptureInProgress
 from lowgraph.memory import open_window
 from tests.capture.micro import Micro
-from tests.field_cases.bare import (
-    BLOCK,
-    GRID,
-    INVALIDATED,
-    NOT_PERMITTED,
-    Bare,
-    N,
-    code_of,
-    foreign,
-)
+from tests.field_cases.bare import BLOCK, GRID, INVALIDATED, NOT_PERMITTED, Bare, N, foreign
 from tests.field_cases.remedy import refusal_of
+from tests.support.codes import code_of
 from tests.support.interleave import lock_asked_for
 
 FILE = Path(__file__).name

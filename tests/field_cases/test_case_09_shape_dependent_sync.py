@@ -12,17 +12,9 @@ from lowgraph.errors import CaptureFailed, SyncDuringCapture
 from lowgraph.memory import open_window
 from tests.capture.micro import BLOCKS, Micro
 from tests.capture.test_refusals import assert_sound
-from tests.field_cases.bare import (
-    BLOCK,
-    GRID,
-    INVALIDATED,
-    NOT_PERMITTED,
-    Bare,
-    N,
-    code_of,
-    foreign,
-)
+from tests.field_cases.bare import BLOCK, GRID, INVALIDATED, NOT_PERMITTED, Bare, N, foreign
 from tests.field_cases.remedy import names_the_line, refusal_of
+from tests.support.codes import code_of
 
 FILE = Path(__file__).name
 LARGEST_WITHOUT_SYNC = 500

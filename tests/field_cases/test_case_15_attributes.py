@@ -22,8 +22,9 @@ from lowgraph.kernels import Kernel
 from lowgraph.memory import open_window
 from tests.capture.micro import BLOCKS, Micro
 from tests.capture.test_refusals import assert_sound
-from tests.field_cases.bare import BLOCK, GRID, INVALIDATED, SOURCE, Bare, N, code_of, foreign
+from tests.field_cases.bare import BLOCK, GRID, INVALIDATED, SOURCE, Bare, N, foreign
 from tests.field_cases.test_case_15_rejected_update import UPDATE_FAILURE, Changes
+from tests.support.codes import code_of
 
 FILE = Path(__file__).name
 TOO_MUCH = 300_000  # bytes of dynamic shared memory: above the opt-in limit of every device so far

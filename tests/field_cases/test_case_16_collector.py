@@ -11,6 +11,7 @@ import pytest
 from lowgraph import driver
 from lowgraph.capture import Phase, drain_dropped
 from lowgraph.memory import open_window
+from lowgraph.memory.ledger import Ledger
 from tests.capture.micro import Micro
 from tests.capture.test_refusals import assert_sound
 from tests.field_cases.bare import INVALIDATED, NOT_PERMITTED, Bare, foreign
@@ -136,3 +137,55 @@ def test_the_checks_of_a_window_see_the_collector_on_again(micro: Micro) -> None
     step()
     step()
     assert_sound(micro)
+
+
+def _drop_primed(micro: Micro, count: int) -> None:
+    """Steps that were primed, never recorded, and not closed."""
+    for number in range(count):
+        micro.step(label=f"primed {number}").prime()
+    micro.steps.clear()
+    gc.collect()
+
+
+def test_dropped_priming_passes_are_given_back_together(
+    micro: Micro, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look at all that the pool holds: one for each, of as much, grew with their square."""
+    drain_dropped()
+    other = micro.step(label="graph")
+    other()
+    other()
+    looks: list[int] = []
+    release = Ledger.release
+
+    def counted(ledger: Ledger, *holders: object) -> None:
+        looks.append(len(holders))
+        release(ledger, *holders)
+
+    before = micro.pool.stats()
+    _drop_primed(micro, 7)
+    assert micro.pool.stats().primed > before.primed
+    monkeypatch.setattr(Ledger, "release", counted)
+    assert drain_dropped() == 7 and looks == [7]
+    after = micro.pool.stats()
+    assert (after.primed, after.retained, after.slices) == (0, before.retained, before.slices)
+    assert drain_dropped() == 0
+    other.close()
+
+
+def test_a_graph_between_dropped_passes_is_given_back_in_its_turn(micro: Micro) -> None:
+    drain_dropped()
+    before = micro.pool.stats()
+    made = [micro.step(label=f"step {number}") for number in range(6)]
+    for number, step in enumerate(made):
+        step.prime()
+        if number == 3:
+            step.capture()
+    del step
+    micro.steps.clear()
+    while made:  # in this order
+        del made[0]
+        gc.collect()
+    assert drain_dropped() == 6
+    after = micro.pool.stats()
+    assert (after.primed, after.retained, after.slices) == (0, before.retained, before.slices)

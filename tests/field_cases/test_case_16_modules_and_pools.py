@@ -16,18 +16,9 @@ from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, open_window
 from tests.capture.micro import Micro
 from tests.capture.test_refusals import assert_sound
-from tests.field_cases.bare import (
-    BLOCK,
-    GRID,
-    INVALIDATED,
-    NOT_PERMITTED,
-    SOURCE,
-    Bare,
-    N,
-    code_of,
-    foreign,
-)
+from tests.field_cases.bare import BLOCK, GRID, INVALIDATED, NOT_PERMITTED, SOURCE, Bare, N, foreign
 from tests.field_cases.test_case_16_collector import collector as collector  # autouse here too
+from tests.support.codes import code_of
 
 Give = Callable[[int], Any]
 KINDS = ("module", "slabs")

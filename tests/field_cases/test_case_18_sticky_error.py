@@ -11,7 +11,8 @@ from lowgraph import driver
 from lowgraph.capture import Phase
 from lowgraph.errors import DriverError
 from tests.capture.micro import Micro
-from tests.field_cases.bare import BLOCK, GRID, Bare, N, code_of, foreign
+from tests.field_cases.bare import BLOCK, GRID, Bare, N, foreign
+from tests.support.codes import code_of
 from tests.support.process import output_of
 
 HUGE = 1 << 50

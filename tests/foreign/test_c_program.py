@@ -1,4 +1,5 @@
-"""A plain C program, linked with libcuda.so.1, captures, replays and updates on either device."""
+"""Plain C programs, linked with libcuda.so.1, run on either device: one captures, replays and
+updates, one builds a graph and edits its executable."""
 
 from __future__ import annotations
 
@@ -22,6 +23,21 @@ ok
 """  # 910 GRAPH_EXEC_UPDATE_FAILURE, 2 TOPOLOGY_CHANGED: recorded on an H200
 
 
+BY_HAND = Path(__file__).with_name("by_hand.c")
+# x = 3 and y = x * x + a * x with a = 2; a = 4; without the product; x = 2; y = x + a * x.
+BY_HAND_SAYS = """\
+waits blocked: yes
+as built: y = 15
+another factor: y = 21
+without the kernel: y = 9
+another x: y = 12
+another source: y = 10
+host functions: 3 and 2
+kept: yes
+ok
+"""
+
+
 @pytest.fixture(scope="module")
 def image(device: Device, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("c") / "capture.image"
@@ -40,6 +56,16 @@ def test_the_example_runs(
     title, said = done.stdout.split("\n", 1)
     assert title == f"device: {device.title}"
     assert said == SAYS
+
+
+@pytest.mark.parametrize("define", [(), ("-DCUDA_API_PER_THREAD_DEFAULT_STREAM",)])
+def test_a_graph_is_built_node_by_node_and_edited(
+    device: Device, image: Path, tmp_path: Path, define: tuple[str, ...]
+) -> None:
+    program = programs.build(device, BY_HAND, tmp_path / "by_hand", *define)
+    done = programs.run_program(program, image)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == BY_HAND_SAYS
 
 
 @pytest.mark.parametrize(

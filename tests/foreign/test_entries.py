@@ -18,6 +18,7 @@ SUCCESS, INVALID_VALUE, INVALID_DEVICE, INVALID_CONTEXT = 0, 1, 101, 201
 INVALID_HANDLE, NOT_SUPPORTED = 400, 801
 CLUSTER = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 USED_HIGH = cu.CUgraphMem_attribute.CU_GRAPH_MEM_ATTR_USED_MEM_HIGH
+POOL_OF = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE
 USED_NOW = cu.CUgraphMem_attribute.CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT
 
 
@@ -145,6 +146,39 @@ def test_who_may_use_a_pool(device: Device) -> None:
     assert int(cu.cuMemPoolSetAccess(pool, [access], 1)[0]) == INVALID_VALUE, "its own device"
     access.location = place(cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE, 3)
     assert int(cu.cuMemPoolSetAccess(pool, [access], 1)[0]) == INVALID_DEVICE
+
+
+def test_memory_tells_of_its_pool(device: Device) -> None:
+    """The pool that it was taken from, whichever is the current one when it is asked."""
+
+    def pool_of(address: Any) -> int:
+        code, pool = cu.cuPointerGetAttribute(POOL_OF, address)
+        assert int(code) == SUCCESS
+        return int(pool or 0)
+
+    place = cu.CUmemLocation()
+    place.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    props = cu.CUmemPoolProps()
+    props.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    props.location = place
+    standard, own = cu.cuDeviceGetDefaultMemPool(0)[1], cu.cuMemPoolCreate(props)[1]
+    stream = cu.cuStreamCreate(1)[1]
+    taken = [cu.cuMemAllocAsync(100, stream)[1], cu.cuMemAllocFromPoolAsync(100, own, stream)[1]]
+    cu.cuDeviceSetMemPool(0, own)
+    taken.append(cu.cuMemAllocAsync(100, stream)[1])
+    cu.cuDeviceSetMemPool(0, standard)
+    assert [pool_of(address) for address in taken] == [int(standard), int(own), int(own)]
+    plain = cu.cuMemAlloc(100)[1]
+    assert pool_of(plain) == 0
+    for address in taken:
+        assert int(cu.cuMemFreeAsync(address, stream)[0]) == SUCCESS
+    assert int(cu.cuStreamSynchronize(stream)[0]) == SUCCESS
+    for free, handle in (
+        (cu.cuMemFree, plain),
+        (cu.cuMemPoolDestroy, own),
+        (cu.cuStreamDestroy, stream),
+    ):
+        assert int(free(handle)[0]) == SUCCESS
 
 
 def test_memory_of_graphs_is_counted(library: Any, device: Device) -> None:

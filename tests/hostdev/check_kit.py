@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.process import run_command
+
 CHECKS = Path(__file__).parent / "checks"
-ROOT = Path(__file__).parents[2]
 
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(')
 _BUG = re.compile(r"// BUG (\S+) (.+)$")
@@ -34,15 +33,7 @@ class Run:
 
 def run_python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run this Python in the checkout."""
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    return run_command(*words, timeout=900, **variables)
 
 
 def run_check(folder: Path, script: Path, *words: str, **variables: str) -> Run:

@@ -21,12 +21,12 @@ OWN_NAMES = {
     f"lowgraph_{name}": f"harness_{name}"
     for name in (
         "thread", "barrier_arrive", "barrier_vote", "barrier_count", "barrier_and", "barrier_or",
-        "warp_arrive", "next_thread", "trap", "printf",
+        "copy_start", "copy_commit", "copy_wait", "warp_arrive", "next_thread", "trap", "printf",
     )
 }  # fmt: skip
 ENGINE_PARTS = (
-    "fibers", "warp", "block", "block_calls", "block_shuffle", "fault", "fault_signals", "shuffle",
-    "watchdog", "workers",
+    "async_copies", "fibers", "warp", "block", "block_calls", "block_shuffle", "fault",
+    "fault_signals", "shuffle", "watchdog", "workers",
 )  # fmt: skip
 Array = npt.NDArray[np.generic]
 Dims = tuple[int, int, int]

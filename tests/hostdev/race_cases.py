@@ -36,7 +36,7 @@ class Case:
 SHARED: Mapping[str, Case] = {
     **{name: Case(1) for name in (
         "mirror", "passes", "last_reader", "other_warp", "neighbour", "halves", "block_sum",
-        "bytes", "global", "counter", "last_warp")},
+        "bytes", "global", "counter", "last_warp", "constructed", "ring")},
     "dynamic": Case(1, shared=256),
     "last_lane": Case(1, 32),
     "split": Case(1, arguments=1),
@@ -47,7 +47,7 @@ GLOBAL: Mapping[str, Case] = {
         "last_block", "barrier_fence", "fence_barrier", "scope", "chain", "lock", "total",
         "tally")},
     **{name: Case(5, arguments=1) for name in (
-        "in_place", "same_value", "other_value", "bytes_between")},
+        "in_place", "same_value", "other_value", "bytes_between", "block_scope")},
     "fence_warp": Case(5, 32, arguments=3),
 }  # fmt: skip
 BARRIERS: Mapping[str, Case] = {

@@ -6,6 +6,7 @@ races never overlaps here: it has to be found all the same.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 import threading
@@ -16,7 +17,7 @@ from cuda.bindings import driver as cu
 
 from lowgraph.driver import open_device
 from lowgraph.hostdev import check, control
-from tests.hostdev.driver.kit import NON_BLOCKING, SOURCE, Kit, must
+from tests.hostdev.driver.kit import NON_BLOCKING, SOURCE, Kit, must, pointer
 
 COUNT = 300
 BYTES = 4 * COUNT
@@ -34,6 +35,11 @@ class World:
     def scale(self, y: int, x: int, stream: Any) -> None:
         """y = 2 x."""
         assert self.kit.scale(y, x, 2.0, COUNT, stream) == 0
+
+    def add_up(self, total: int, stream: Any) -> None:
+        """total[0] += the sum of a, by atomics."""
+        values = pointer(total), pointer(self.a), ctypes.c_int(COUNT)
+        assert self.kit.launch("add_up", *values, grid=3, block=128, stream=stream) == 0
 
     def order(self, before: Any, after: Any) -> None:
         """Let a stream wait for what was issued to another one so far."""
@@ -80,6 +86,21 @@ def both_write(world: World, ordered: bool) -> None:
         world.order(world.second, world.first)
 
     world.launch_captured(body)
+
+
+def atomics(world: World, ordered: bool) -> None:
+    """Two forks add to one place atomically, which needs no order; unless one of them writes it."""
+
+    def body() -> None:
+        world.order(world.first, world.second)
+        world.add_up(world.b, world.first)
+        if ordered:
+            world.add_up(world.b, world.second)
+        else:
+            world.scale(world.b, world.a, world.second)
+        world.order(world.second, world.first)
+
+    world.launch_captured(body, times=2)
 
 
 def streams(world: World, ordered: bool) -> None:
@@ -237,9 +258,9 @@ def without_a_line(world: World) -> None:
 
 
 CASES = (
-    forks, both_write, streams, streams_through_a_third, waited_too_early, host_waits, host_asks,
-    host_function, legacy_stream, second_reader, copies, pinned, two_graphs, child_graphs,
-    stream_ordered_free,
+    forks, both_write, atomics, streams, streams_through_a_third, waited_too_early, host_waits,
+    host_asks, host_function, legacy_stream, second_reader, copies, pinned, two_graphs,
+    child_graphs, stream_ordered_free,
 )  # fmt: skip
 
 

@@ -43,6 +43,25 @@ def test_a_place_is_told_once_and_counted(checked: Run) -> None:
     assert "seen 32 times" in checked.out
 
 
+def test_what_may_be_padding_is_told_with_its_remedy(checked: Run) -> None:
+    (found,) = checked.of("half_a_number")
+    assert "4 bytes of it, the others are written: if a struct's padding" in found["text"]
+    (found,) = checked.of("copied_nothing")
+    assert "padding" not in found["text"]
+
+
+def test_what_is_wrong_with_a_kernels_own_memory_is_told(checked: Run) -> None:
+    texts = [
+        checked.of(name)[0]["text"] for name in ("heap_past_end", "heap_freed", "heap_freed_twice")
+    ]
+    own = "memory that a kernel allocated (16 bytes)"
+    assert texts == [
+        f"write of 4 bytes past the end of {own}",
+        f"read of 4 bytes of {own} and freed",
+        f"frees {own} a second time",
+    ]
+
+
 def test_a_second_block_does_not_see_the_shared_memory_of_the_first(checked: Run) -> None:
     (found,) = checked.of("scratch_unwritten")
     assert found["block"] == [1, 0, 0]

@@ -80,3 +80,8 @@ def test_a_race_names_both_blocks_and_threads(found: Found) -> None:
     assert sum(x for x, _, _ in sides) == 63
     (chain,) = found["chain_racy"]
     assert (chain["block"], chain["other"]["block"]) == ([1, 0, 0], [0, 0, 0])
+
+
+def test_an_atomic_of_block_scope_is_named_as_the_reason(found: Found) -> None:
+    (race,) = found["block_scope_racy"]
+    assert race["text"].endswith("an atomic of block scope (..._block) holds within its block only")

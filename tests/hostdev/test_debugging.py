@@ -10,6 +10,7 @@ import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -22,6 +23,30 @@ from tools import sanitize
 pytestmark = pytest.mark.host
 SOURCE = Path(__file__).parent / "kernels" / "faults.cu"
 DEBUG = "LOWGRAPH_HOST_DEBUG"
+REQUIRED = "LOWGRAPH_GDB"
+
+
+def debugged(
+    command: list[str], cwd: Path | None = None, path: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What gdb says in a debug build. Skips where there is none, or where it may not run a program;
+    where LOWGRAPH_GDB=required, that is a failure."""
+    variables = {DEBUG: "1", "DEBUGINFOD_URLS": ""} | ({"PYTHONPATH": path} if path else {})
+    if shutil.which("gdb") is None:
+        _lacking("gdb is not installed: stepping in kernels is not tested")
+    done = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **variables}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    if "ptrace: Operation not permitted" in done.stderr:
+        _lacking("this system does not let gdb run a program: stepping in kernels is not tested")
+    return done
+
+
+def _lacking(why: str) -> NoReturn:
+    if os.environ.get(REQUIRED) == "required":
+        pytest.fail(f"{REQUIRED}=required, and {why}")
+    pytest.skip(why)
 
 
 def line_of(text: str, after: str) -> int:
@@ -89,7 +114,6 @@ print(rig.get(x)[165])
 """
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not there")
 def test_gdb_stops_in_one_cuda_thread_at_a_line(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(LAUNCH.format(root=str(ROOT), source=str(SOURCE)))
@@ -102,14 +126,8 @@ def test_gdb_stops_in_one_cuda_thread_at_a_line(tmp_path: Path) -> None:
         "delete", "continue",
     ]  # fmt: skip
     arguments = [part for command in commands for part in ("-ex", command)]
-    done = subprocess.run(
-        ["gdb", "-batch", "-nx", *arguments, "--args", sys.executable, str(program)],
-        env={**os.environ, DEBUG: "1", "DEBUGINFOD_URLS": ""},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
+    done = debugged(["gdb", "-batch", "-nx", *arguments, "--args", sys.executable, str(program)])
     said = done.stdout
-    if "ptrace: Operation not permitted" in done.stderr:
-        pytest.skip("this system does not let gdb run a program")
     assert f"$1 = {128 + 37}\n" in said, said + done.stderr
     assert "$2 = {x = 37, y = 0, z = 0}" in said
     assert "#0  fill (x=0x" in said and f"faults.cu:{line}" in said
@@ -118,7 +136,6 @@ def test_gdb_stops_in_one_cuda_thread_at_a_line(tmp_path: Path) -> None:
     assert "\n2.5\n" in said and "exited normally" in said
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not there")
 def test_the_page_stops_where_it_says() -> None:
     """The command of docs/host-device.md as it stands, and what its `print`s are said to give."""
     page = (ROOT / "docs/host-device.md").read_text(encoding="utf-8")
@@ -130,18 +147,22 @@ def test_the_page_stops_where_it_says() -> None:
     python, *script = shlex.split(program)
     assert python == "python"
     command = ["gdb", "-batch", "-nx", *shlex.split(options), *prints, "--args", sys.executable]
-    done = subprocess.run(
-        [*command, *script], cwd=ROOT, env={**os.environ, DEBUG: "1", "DEBUGINFOD_URLS": ""},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
-    if "ptrace: Operation not permitted" in done.stderr:
-        pytest.skip("this system does not let gdb run a program")
+    done = debugged([*command, *script], cwd=ROOT)
     assert re.findall(r"^\$\d+ = (\d+)$", done.stdout, re.MULTILINE) == list(told.values()), (
         done.stdout + done.stderr
     )
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not there")
+def test_a_gdb_that_is_required_and_missing_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv(REQUIRED, "required")
+    with pytest.raises(pytest.fail.Exception, match="LOWGRAPH_GDB=required, and gdb is not inst"):
+        debugged(["gdb"])
+    monkeypatch.delenv(REQUIRED)
+    with pytest.raises(pytest.skip.Exception, match="stepping in kernels is not tested"):
+        debugged(["gdb"])
+
+
 @pytest.mark.parametrize("kernel", ["write_at", "write_after_barrier"])
 def test_the_native_stack_of_a_fault_names_the_kernels_line(tmp_path: Path, kernel: str) -> None:
     """By the command of docs/host-device.md; behind a barrier the stack is a fiber's."""
@@ -150,13 +171,7 @@ def test_the_native_stack_of_a_fault_names_the_kernels_line(tmp_path: Path, kern
     args, access = ACCESSES[kernel]
     program = tmp_path / "program.py"
     program.write_text(ACCESS.format(source=str(SOURCE), kernel=kernel, args=args))
-    variables = {DEBUG: "1", "DEBUGINFOD_URLS": "", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [*shlex.split(told), sys.executable, str(program)], env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
-    if "ptrace: Operation not permitted" in done.stderr:
-        pytest.skip("this system does not let gdb run a program")
+    done = debugged([*shlex.split(told), sys.executable, str(program)], path=str(ROOT))
     said = done.stdout + done.stderr
     assert "received signal SIGSEGV" in said, said
     line = line_of(access, f"void {kernel}(")

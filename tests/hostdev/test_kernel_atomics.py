@@ -103,3 +103,12 @@ def test_fence_lets_the_last_block_see_all(rig: Rig, n: int) -> None:
         kernel(rig.stream, _blocks(n), 64, total, parts, ticket, rig.put(x), n)
         assert rig.get(total)[0] == x.sum()
         assert rig.get(ticket)[0] == 0
+
+
+def test_threads_of_a_block_wait_for_one_another_in_loops(rig: Rig) -> None:
+    """On the host device they run one at a time: the one that waits has to let the others run."""
+    rounds = 7
+    x = np.arange(32 * rounds, dtype=np.float32)
+    y = rig.empty(32 * rounds, np.float32)
+    rig.library.kernel(KERNELS, "hand_over")(rig.stream, 1, 96, y, rig.put(x), rounds)
+    np.testing.assert_array_equal(rig.get(y), 2 * x)

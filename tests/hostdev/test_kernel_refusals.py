@@ -19,8 +19,9 @@ REFUSED = {
     "__asm__": ("", '__asm__("" ::: "memory");', "inline assembly"),
     "wmma": ("#include <mma.h>\n", "", "tensor cores"),
     "wmma without its header": ("", "nvcuda::wmma::fill_fragment(f, 0.0f);", "tensor cores"),
-    "pipeline primitives": ("#include <cuda_pipeline.h>\n", "", "asynchronous copy"),
-    "memcpy_async": ("", "__pipeline_memcpy_async(x, x, 16);", "asynchronous copy"),
+    "pipeline and barrier": ("", "__pipeline_arrive_on(x);", "use __pipeline_memcpy_async"),
+    "experimental pipeline": ("", "nvcuda::experimental::pipeline p;", "asynchronous copy"),
+    "memcpy_async": ("", "memcpy_async(group, x, x, 16);", "use __pipeline_memcpy_async"),
     "group copies": ("#include <cooperative_groups/memcpy_async.h>\n", "", "asynchronous copy"),
     "cuda::barrier": ("#include <cuda/barrier>\n", "", "asynchronous copy"),
     "cuda::pipeline": ("#include <cuda/pipeline>\n", "", "asynchronous copy"),
@@ -31,6 +32,7 @@ REFUSED = {
     "surface": ("", "surf2Dwrite(x[0], s, 0, 0);", "plain device memory"),
     "launch": ("", "other<<<1, 32>>>(x);", "launch the kernel from Python"),
     "runtime call": ("", "cudaDeviceSynchronize();", "host code out of the .cu file"),
+    "managed": ("__device__ __managed__ int counter;\n", "", "cuMemAllocManaged"),
     "cluster size": ("", "this_cluster().sync();", "cluster"),
     "address of shared memory": ("", "auto a = __cvta_generic_to_shared(x);", TWIN),
 }
@@ -142,6 +144,11 @@ FORMS = {
         4,
     ),
     "in a namespace": ("namespace a {\n__global__ void k(float* x) {}\n}\n", 2),
+    "in a namespace, with its name": (
+        "namespace a::b {\n__device__ float half(float v) { return v * '}'; }\n" + BEGIN + "}\n}\n",
+        3,
+    ),
+    "in a namespace without a name": (f"namespace\n{{\n{BEGIN}}}\n}}\n", 3),
     "linkage block": ('extern "C" {\n__global__ void k(float* x) {}\n}\n', 2),
 }
 
@@ -152,6 +159,16 @@ def test_kernel_that_cannot_be_found_by_name_is_refused(tmp_path: Path, case: st
     first = _refusal(tmp_path, BEGIN.replace("k(", "fine(") + "}\n" + text)
     assert first.startswith(f"{tmp_path / 'k.cu'}:{line + 2}:")
     assert 'write `extern "C" __global__ void name(...)` on each kernel' in first
+
+
+def test_kernel_behind_a_namespace_is_in_none(tmp_path: Path) -> None:
+    """Its braces, those of literals, and namespaces of another file are not the kernel's."""
+    (tmp_path / "part.cuh").write_text("namespace c { struct P { int a; }; }\n")
+    (tmp_path / "k.cu").write_text(
+        "namespace a { namespace b { __device__ int f() { return \"{\"[0] + '{'; } } }\n"
+        '#include "part.cuh"\nusing namespace a;\n' + BEGIN + "    x[0] = b::f();\n}\n"
+    )
+    assert b"lowgraph_kernel_k" in kernel_build.compile(tmp_path / "k.cu", [], {})
 
 
 SPELLINGS = (

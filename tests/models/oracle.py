@@ -10,6 +10,7 @@ as float32 rounds them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +54,7 @@ def split_key_bias(tensors: Named) -> Named:
 
 
 def nudged(
-    weights: dict[str, npt.NDArray[np.float32]], seed: int
+    weights: Mapping[str, npt.NDArray[np.float32]], seed: int
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Weights, each moved by up to the rounding of float32, at random; in float64."""
     generator = np.random.default_rng(seed)

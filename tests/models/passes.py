@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from lowgraph.capture import GraphStep, StepReport
 from lowgraph.memory import download
+from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
+from tests.models.cases import scheduled_rate
 
 Array = npt.NDArray[Any]
 
@@ -49,3 +51,18 @@ def assert_a_second_loss_leaves_nothing(bench: Bench, inputs: Array, targets: Ar
         model.backward(stream, trace)
         slices.append(bench.pool.stats().slices)
     assert slices[0] == slices[1]
+
+
+def assert_vectors_do_not_decay(bench: Bench) -> None:
+    """A step with no gradient at all shrinks matrices, and leaves every vector as it is."""
+    before = bench.model.state(bench.rig.stream)
+    schedule = Schedule(steps=4, warmup=0, learning_rate=0.1, batch=1, weight_decay=0.5)
+    control = bench.put("control", schedule.control_block(0))
+    bench.clock.advance(bench.rig.stream, control)
+    bench.norm.measure(bench.rig.stream, bench.model.gradients, control)
+    bench.optimizer.step(bench.rig.stream, control, bench.norm.stats)
+    after = bench.model.state(bench.rig.stream)
+    kept = np.float32(1 - scheduled_rate(schedule, 1) * 0.5)
+    for name, value in before.items():
+        factor = kept if value.ndim > 1 else np.float32(1)
+        np.testing.assert_allclose(after[name], value * factor, rtol=1e-6, err_msg=name)

@@ -13,8 +13,10 @@ import pytest
 
 from lowgraph import driver
 from lowgraph.blas import Blas
+from lowgraph.blas.sides import SideStreams
 from lowgraph.driver import gate
 from lowgraph.driver.launch import LaunchConfig
+from lowgraph.errors import ConfigError
 from lowgraph.kernels import Kernel, launch
 from lowgraph.memory import PersistentPool, Slice, download
 from lowgraph.models import CharLM, CharLMConfig
@@ -155,6 +157,18 @@ def test_side_streams_go_with_the_blas(rig: Rig, monkeypatch: pytest.MonkeyPatch
     assert seen.count("cuStreamDestroy") == 2
     assert seen.count("cuEventCreate") == seen.count("cuEventDestroy") == 6
     pool.close()
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, True], ids=repr)
+def test_a_number_of_side_streams_that_cannot_be_is_refused(rig: Rig, count: Any) -> None:
+    """-1 made none, and said nothing."""
+    sides = SideStreams(rig.stream)
+    told = f"^the number of side streams must be an integer of at least 0, got {count!r}$"
+    with pytest.raises(ConfigError, match=told):
+        sides.make(count)
+    sides.make(0)
+    assert sides.add() == 0, "none was made"
+    sides.close()
 
 
 @pytest.mark.parametrize("yields", [False, True])

@@ -21,6 +21,8 @@ from tests.models import reference
 from tests.models.bench import Bench
 from tests.models.cases import CASES, batch_of, perturbed, scheduled_rate
 from tests.models.oracle import MARGIN, compare, split_key_bias, worst
+from tests.models.passes import assert_vectors_do_not_decay
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -32,15 +34,8 @@ Make = Callable[[CharLMConfig, int], Bench]
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
-    def build(config: CharLMConfig, seed: int) -> Bench:
-        made.append(Bench(rig, config, perturbed(config, seed)))
-        return made[-1]
-
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(lambda config, seed: Bench(rig, config, perturbed(config, seed))) as build:
+        yield build
 
 
 def _numpy(config: CharLMConfig, weights: dict[str, Array], tokens: Array, targets: Array,
@@ -161,17 +156,7 @@ def test_vectors_do_not_decay(make: Make) -> None:
     """With no gradient at all a step only decays: matrices shrink, biases and norms stay."""
     config, _ = CASES["odd"]
     bench = make(config, 5)
-    before = bench.model.state(bench.rig.stream)
-    schedule = Schedule(steps=4, warmup=0, learning_rate=0.1, batch=1, weight_decay=0.5)
-    control = bench.put("control", schedule.control_block(0))
-    bench.clock.advance(bench.rig.stream, control)
-    bench.norm.measure(bench.rig.stream, bench.model.gradients, control)
-    bench.optimizer.step(bench.rig.stream, control, bench.norm.stats)
-    after = bench.model.state(bench.rig.stream)
-    kept = np.float32(1 - scheduled_rate(schedule, 1) * 0.5)
-    for name, value in before.items():
-        factor = kept if value.ndim > 1 else np.float32(1)
-        np.testing.assert_allclose(after[name], value * factor, rtol=1e-6, err_msg=name)
+    assert_vectors_do_not_decay(bench)
 
 
 def test_every_gradient_is_overwritten(make: Make) -> None:

@@ -12,6 +12,7 @@ from lowgraph.models import CharLM, CharLMConfig
 from lowgraph.precision import Precision
 from tests.models.bench import Bench
 from tests.models.cases import batch_of, perturbed
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -22,18 +23,14 @@ Make = Callable[..., Bench]
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
     def build(precision: Precision, loss_rows: int | None) -> Bench:
         def model(config: Any, **given: Any) -> CharLM:
             return CharLM(config, **given, loss_rows=loss_rows)
 
-        made.append(Bench(rig, CONFIG, perturbed(CONFIG, 1), model, precision))
-        return made[-1]
+        return Bench(rig, CONFIG, perturbed(CONFIG, 1), model, precision)
 
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 def _pass(bench: Bench, run: Callable[[Slice, Slice], Slice]) -> tuple[float, int, int]:

@@ -12,6 +12,7 @@ from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
 from tests.models.cases import batch_of, perturbed, scheduled_rate
 from tests.models.oracle import compare, split_key_bias, worst
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
@@ -36,15 +37,8 @@ CASES = {
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
-    def build(config: CharLMConfig, seed: int) -> Bench:
-        made.append(Bench(rig, config, perturbed(config, seed)))
-        return made[-1]
-
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(lambda config, seed: Bench(rig, config, perturbed(config, seed))) as build:
+        yield build
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -21,6 +21,7 @@ from tests.models.bench import Bench
 from tests.models.cases import batch_of, perturbed
 from tests.models.oracle import compare, split_key_bias, worst
 from tests.models.passes import assert_a_second_loss_leaves_nothing
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 Array = npt.NDArray[Any]
@@ -34,18 +35,14 @@ CHUNKS = [1, 7, 16, 31, 32]  # of 33 rows: all but 1 leave a smaller last one
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
     def build(loss_rows: int | None, precision: Precision = Precision.FP32) -> Bench:
         def model(config: Any, **given: Any) -> CharLM:
             return CharLM(config, **given, loss_rows=loss_rows)
 
-        made.append(Bench(rig, CONFIG, perturbed(CONFIG, 1), model, precision))
-        return made[-1]
+        return Bench(rig, CONFIG, perturbed(CONFIG, 1), model, precision)
 
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 @pytest.mark.both
@@ -154,7 +151,8 @@ def test_a_second_loss_and_gradient_leaves_nothing_of_the_first(make: Make) -> N
 @pytest.mark.host
 @pytest.mark.parametrize("loss_rows", [0, -1])
 def test_no_rows_at_one_time_are_refused(make: Make, loss_rows: int) -> None:
-    with pytest.raises(ConfigError, match=f"loss_rows={loss_rows}: must be at least 1, or None"):
+    told = f"loss_rows must be an integer of at least 1, got {loss_rows}"
+    with pytest.raises(ConfigError, match=told):
         make(loss_rows)
 
 

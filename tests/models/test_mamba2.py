@@ -18,8 +18,9 @@ from lowgraph.models.mamba2_config import Mamba2Config
 from lowgraph.models.mamba2_layers import Looped, PerceptionLayers
 from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
-from tests.models.oracle import Row, compare, nudged, worst
+from tests.models.oracle import Row
 from tests.models.passes import assert_a_second_loss_leaves_nothing
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -47,15 +48,11 @@ CASES = {
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
     def build(config: Mamba2Config, seed: int) -> Bench:
-        made.append(Bench(rig, config, perturbed(config, seed), Mamba2))
-        return made[-1]
+        return Bench(rig, config, perturbed(config, seed), Mamba2)
 
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 def oracle(
@@ -68,12 +65,12 @@ def oracle(
 def judge(
     config: Mamba2Config, seed: int, data: tuple[Array, Array], ours: Any
 ) -> tuple[float, Row]:
-    """The loss, and the tensor of ours that is nearest to its limit, or furthest beyond."""
-    weights = perturbed(config, seed)
-    single = oracle(config, weights, data, torch.float32)
-    double = oracle(config, weights, data, torch.float64)
-    draw = oracle(config, nudged(weights, seed), data, torch.float64)
-    return double.loss, worst(compare(ours, single.by_name, double.by_name, draw.by_name))
+    """See `torch_oracle.judge`."""
+
+    def run(weights: dict[str, Array], dtype: Any) -> Any:
+        return oracle(config, weights, data, dtype)
+
+    return torch_oracle.judge(run, perturbed(config, seed), seed, ours)
 
 
 @pytest.mark.parametrize("seed", [1, 4])

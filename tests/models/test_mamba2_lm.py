@@ -17,7 +17,8 @@ from lowgraph.models.mamba2_lm import Mamba2LM
 from lowgraph.models.mamba2_lm_layers import LMLayers, StreamNorm
 from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
-from tests.models.oracle import Row, compare, nudged, worst
+from tests.models.oracle import Row
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -43,15 +44,11 @@ CASES = {
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
     def build(config: Mamba2LMConfig, seed: int) -> Bench:
-        made.append(Bench(rig, config, perturbed(config, seed), Mamba2LM))
-        return made[-1]
+        return Bench(rig, config, perturbed(config, seed), Mamba2LM)
 
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 def oracle(
@@ -65,12 +62,12 @@ def oracle(
 def judge(
     config: Mamba2LMConfig, seed: int, data: tuple[Array, Array], ours: Any
 ) -> tuple[float, Row]:
-    """The loss, and the tensor of ours that is nearest to its limit, or furthest beyond."""
-    weights = perturbed(config, seed)
-    single = oracle(config, weights, data, torch.float32)
-    double = oracle(config, weights, data, torch.float64)
-    draw = oracle(config, nudged(weights, seed), data, torch.float64)
-    return double.loss, worst(compare(ours, single.by_name, double.by_name, draw.by_name))
+    """See `torch_oracle.judge`."""
+
+    def run(weights: dict[str, Array], dtype: Any) -> Any:
+        return oracle(config, weights, data, dtype)
+
+    return torch_oracle.judge(run, perturbed(config, seed), seed, ours)
 
 
 @pytest.mark.parametrize("seed", [1, 4])

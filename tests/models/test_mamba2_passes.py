@@ -19,7 +19,8 @@ from lowgraph.models.mamba2_parameters import initial_values, parameter_specs
 from lowgraph.precision import Precision
 from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
-from tests.models.cases import scheduled_rate
+from tests.models.passes import assert_vectors_do_not_decay
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -40,16 +41,12 @@ each = pytest.mark.parametrize("config", CONFIGS, ids=["mamba2", "mamba2-lm"])
 
 @pytest.fixture(params=list(Precision), ids=str)
 def make(rig: Rig, request: pytest.FixtureRequest) -> Iterator[Make]:
-    made: list[Bench] = []
-
     def build(config: Config, seed: int) -> Bench:
         weights, model = perturbed(config, seed), MODELS[type(config)]
-        made.append(Bench(rig, config, weights, model, request.param))
-        return made[-1]
+        return Bench(rig, config, weights, model, request.param)
 
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 @each
@@ -146,17 +143,7 @@ def _logits(bench: Bench, trace: Any) -> Any:
 def test_vectors_do_not_decay(make: Make, config: Config) -> None:
     """With no gradient at all a step only decays: matrices shrink, all other tensors stay."""
     bench = make(config, 5)
-    before = bench.model.state(bench.rig.stream)
-    schedule = Schedule(steps=4, warmup=0, learning_rate=0.1, batch=1, weight_decay=0.5)
-    control = bench.put("control", schedule.control_block(0))
-    bench.clock.advance(bench.rig.stream, control)
-    bench.norm.measure(bench.rig.stream, bench.model.gradients, control)
-    bench.optimizer.step(bench.rig.stream, control, bench.norm.stats)
-    after = bench.model.state(bench.rig.stream)
-    kept = np.float32(1 - scheduled_rate(schedule, 1) * 0.5)
-    for name, value in before.items():
-        factor = kept if value.ndim > 1 else np.float32(1)
-        np.testing.assert_allclose(after[name], value * factor, rtol=1e-6, err_msg=name)
+    assert_vectors_do_not_decay(bench)
 
 
 @each

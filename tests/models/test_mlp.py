@@ -22,7 +22,8 @@ from lowgraph.precision import Precision
 from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
 from tests.models.cases import scheduled_rate
-from tests.models.oracle import Row, compare, nudged, worst
+from tests.models.oracle import Row
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
@@ -60,20 +61,16 @@ class Rival(torch.nn.Module):  # type: ignore[misc]
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
     def build(
         config: MlpConfig,
         seed: int,
         precision: Precision = Precision.FP32,
         routes: Chooser = choose,
     ) -> Bench:
-        made.append(Bench(rig, config, weights_of(config, seed), Mlp, precision, routes))
-        return made[-1]
+        return Bench(rig, config, weights_of(config, seed), Mlp, precision, routes)
 
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 def weights_of(config: MlpConfig, seed: int) -> dict[str, Array]:
@@ -97,12 +94,12 @@ def oracle(config: MlpConfig, weights: dict[str, Array], data: Any, dtype: Any) 
 
 
 def judge(config: MlpConfig, seed: int, data: Any, ours: Any) -> tuple[float, Row]:
-    """The loss, and the tensor of ours that is nearest to its limit, or furthest beyond."""
-    weights = weights_of(config, seed)
-    single = oracle(config, weights, data, torch.float32)
-    double = oracle(config, weights, data, torch.float64)
-    draw = oracle(config, nudged(weights, seed), data, torch.float64)
-    return double.loss, worst(compare(ours, single.by_name, double.by_name, draw.by_name))
+    """See `torch_oracle.judge`."""
+
+    def run(weights: dict[str, Array], dtype: Any) -> Any:
+        return oracle(config, weights, data, dtype)
+
+    return torch_oracle.judge(run, weights_of(config, seed), seed, ours)
 
 
 @pytest.mark.parametrize("seed", [1, 4])

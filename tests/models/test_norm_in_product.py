@@ -24,6 +24,7 @@ from tests.models.branched_step import routes as in_one
 from tests.models.cases import batch_of, perturbed
 from tests.models.oracle import split_key_bias
 from tests.models.passes import assert_captured_equals_eager
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -54,18 +55,17 @@ class Passes:
     def gradients(self) -> dict[str, Array]:
         return self.bench.gradients(*BATCH)[1]
 
+    def close(self) -> None:
+        self.bench.close()
+
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Passes] = []
-
     def build(routes: Chooser, precision: Precision = Precision.BF16, branches: int = 1) -> Passes:
-        made.append(Passes(rig, routes, precision, branches))
-        return made[-1]
+        return Passes(rig, routes, precision, branches)
 
-    yield build
-    for passes in made:
-        passes.bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 def off(found: dict[str, Array], exact: dict[str, Array]) -> dict[str, float]:

@@ -20,6 +20,7 @@ from tests.models.bench import Bench
 from tests.models.cases import CASES, batch_of, perturbed
 from tests.models.nearness import ROUNDOFF, SEEDS, Draw, assert_as_near, distances
 from tests.models.oracle import split_key_bias
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -35,15 +36,11 @@ SCHEDULE = Schedule(steps=50, warmup=5, learning_rate=0.01, batch=BATCH, weight_
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
     def build(config: CharLMConfig, seed: int, precision: Precision) -> Bench:
-        made.append(Bench(rig, config, perturbed(config, seed), precision=precision))
-        return made[-1]
+        return Bench(rig, config, perturbed(config, seed), precision=precision)
 
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 def exact(config: CharLMConfig, seed: int, tokens: Array, targets: Array) -> tuple[float, Named]:

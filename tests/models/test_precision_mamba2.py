@@ -15,6 +15,7 @@ from lowgraph.precision import Precision
 from lowgraph.train.plan import Schedule
 from tests.models.bench import Bench
 from tests.models.nearness import ROUNDOFF, SEEDS, Draw, assert_as_near, distances
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -44,16 +45,11 @@ FP32, TF32, BF16 = Precision
 
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
-    made: list[Bench] = []
-
     def build(config: Config, seed: int, precision: Precision) -> Bench:
-        weights, model = perturbed(config, seed), MODELS[type(config)]
-        made.append(Bench(rig, config, weights, model, precision))
-        return made[-1]
+        return Bench(rig, config, perturbed(config, seed), MODELS[type(config)], precision)
 
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(build) as make:
+        yield make
 
 
 def oracle(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-__all__ = ["AdamWSettings", "Gradients", "gradients", "load", "tensor", "train"]
+from tests.models.oracle import Row, compare, nudged, worst
+
+__all__ = ["AdamWSettings", "Gradients", "gradients", "judge", "load", "tensor", "train"]
 
 # The matrices are small: a second thread costs far more than it gives, most of all on busy cores.
 torch.set_num_threads(1)
@@ -60,6 +62,21 @@ def gradients(module: nn.Module, batch: Batch, dtype: Any) -> Gradients:
         if parameter.grad is not None
     }
     return Gradients(float(loss.detach()), found)
+
+
+def judge(
+    run: Callable[[Mapping[str, Array], Any], Gradients],
+    weights: Mapping[str, Array],
+    seed: int,
+    ours: dict[str, npt.NDArray[np.float64]],
+) -> tuple[float, Row]:
+    """The loss, and the tensor of ours that is nearest to its limit, or furthest beyond.
+
+    run: loss and gradients with these weights in a dtype. seed: of the weights' nudge.
+    """
+    single, double = run(weights, torch.float32), run(weights, torch.float64)
+    draw = run(nudged(weights, seed), torch.float64)
+    return double.loss, worst(compare(ours, single.by_name, double.by_name, draw.by_name))
 
 
 def train(

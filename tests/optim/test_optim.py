@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from lowgraph.specs import TensorSpec
 from tests.ops import twins
 from tests.ops.compare import ROUNDOFF, assert_close, assert_same_bits
 from tests.optim.bench import SHAPES, Bench, Tensors, draw
+from tests.support.closing import all_closed
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.both
@@ -29,15 +31,8 @@ Make = Callable[..., Bench]
 @pytest.fixture
 def make(rig: Rig) -> Iterator[Make]:
     """Benches that are closed when the test ends."""
-    made: list[Bench] = []
-
-    def build(*args: Any, **options: Any) -> Bench:
-        made.append(Bench(rig, *args, **options))
-        return made[-1]
-
-    yield build
-    for bench in made:
-        bench.close()
+    with all_closed(partial(Bench, rig)) as build:
+        yield build
 
 
 def rates(schedule: str = "cosine") -> list[float]:
@@ -242,5 +237,5 @@ def test_micro_batches_that_a_step_does_not_have_are_refused(make: Make) -> None
     for index in (-1, 2):
         with pytest.raises(ConfigError, match="of 2: count from 0"):
             bench.total.add(bench.stream, bench.gradients, bench.loss(0.0), index)
-    with pytest.raises(ConfigError, match="at least 1 micro-batch, got 0"):
+    with pytest.raises(ConfigError, match="micro_batches must be an integer of at least 1, got 0"):
         Accumulation(bench.rig.library, bench.gradients, 0)

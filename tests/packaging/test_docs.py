@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 
 from lowgraph import errors
 from lowgraph.capture import StepReport
+from lowgraph.train.result import Result
 from tests.packaging.tree import ROOT, files
 
 # `os.environ["X"]`, `os.environ.get("X")`, `getenv("X")`; and a name of ours kept in a constant.
@@ -57,6 +59,15 @@ def test_report_page_explains_every_line_of_a_report() -> None:
     for line in report.text().splitlines()[1:]:
         label = re.match(r"  ([a-z]+)", line)
         assert label and f"`{label[1]}" in rows, line
+
+
+def test_report_page_lists_the_keys_of_a_runs_json() -> None:
+    part = _page("report.md").partition("## What `train_small.py --json FILE` writes")[2]
+    rows = re.findall(r"^\| (`.*?) \|", part, re.MULTILINE)
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    ends = {"loss_first", "loss_last", "heldout_loss"}  # properties; see Result.as_dict
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {field.name for field in fields(Result)} | ends
 
 
 def test_results_name_no_folder_of_a_machine() -> None:

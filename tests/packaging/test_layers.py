@@ -8,7 +8,7 @@ from tests.packaging.tree import PACKAGE, ROOT, Import, files, imports
 
 # README draws the same picture. Within a layer the order is: left may not import right.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "specs", "precision", "counters", "stages", "early", "_version"),
+    ("errors", "integers", "specs", "precision", "counters", "stages", "early", "_version"),
     ("hostdev", "driver"),
     ("kernels", "memory"),
     ("capture", "ops", "blas", "interop"),
@@ -17,6 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 # A package may import these neighbours of its own layer, for the reason given.
 NEIGHBOURS = {
+    ("integers", "errors"): "what is no integer is a ConfigError",
     ("specs", "errors"): "a shape that cannot be is a ConfigError",
     ("stages", "errors"): "a name that cannot be is a ConfigError",
     ("driver", "hostdev"): "opening the host device loads its library before the first call",

@@ -51,8 +51,3 @@ def test_the_readme_shows_the_kernel_as_it_is() -> None:
 
 def test_test_command_is_one_that_runs_pytest() -> None:
     assert "-m pytest" in _block("test-command")
-
-
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target

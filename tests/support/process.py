@@ -12,20 +12,37 @@ ROOT = Path(__file__).resolve().parents[2]
 _SEED_LINE = "lowgraph host device: LOWGRAPH_HOST_SHUFFLE"
 
 
-def run_python(
-    code: str, env: Mapping[str, str] | None = None, timeout: float = 300
+def environment(**changes: str) -> dict[str, str]:
+    """The process's environment with `changes`; this checkout is the lowgraph that is imported."""
+    folders = [changes.pop("PYTHONPATH", ""), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(folder for folder in folders if folder)
+    return {**os.environ, "PYTHONPATH": path, **changes}
+
+
+def run_command(
+    *words: str, given: str = "", timeout: float = 300, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `code` from the checkout's root with `env` on top of this environment; output as text."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """Run this Python with `words` from the checkout's root, `given` on its standard input.
+
+    variables: on top of this process's environment. Output is text.
+    """
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(env or {})},
+        [sys.executable, *words],
         cwd=ROOT,
+        env=environment(**variables),
+        input=given,
         capture_output=True,
         text=True,
         check=False,
         timeout=timeout,
     )
+
+
+def run_python(
+    code: str, env: Mapping[str, str] | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run `code`, with warnings as errors, as `run_command` does."""
+    return run_command("-W", "error", "-c", code, timeout=timeout, **(env or {}))
 
 
 def output_of(code: str, env: Mapping[str, str] | None = None, timeout: float = 300) -> str:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from tests.traces import (
     scenarios_ask,
+    scenarios_attributes,
+    scenarios_bounds,
     scenarios_build,
     scenarios_calls,
     scenarios_conditional,
     scenarios_contexts,
+    scenarios_copies,
+    scenarios_edges,
     scenarios_events,
     scenarios_faults,
     scenarios_forks,
     scenarios_graphs,
     scenarios_into,
     scenarios_kinds,
+    scenarios_library,
     scenarios_memory,
+    scenarios_met,
     scenarios_modes,
     scenarios_nodes,
     scenarios_objects,
@@ -47,6 +53,12 @@ MODULES = (
     scenarios_owned,
     scenarios_words,
     scenarios_memory,
+    scenarios_edges,
+    scenarios_copies,
+    scenarios_met,
+    scenarios_library,
+    scenarios_attributes,
+    scenarios_bounds,
 )
 
 

@@ -4,7 +4,7 @@ The facts were measured on the H200 before the host device was written, by probe
 row says in a few words what was found, and names the runs of `tests/traces` in which the recorded
 driver and the host device answer so: the scenario, the step, and the step's code in each mode that
 the scenario is recorded in (one code: in all of them). What is no answer of the driver (a library,
-the bindings, a cost, a package) is in ELSEWHERE, with the file that holds it.
+the bindings, a package) is in ELSEWHERE, with the test that holds it; a cost is in COSTS.
 """
 
 from __future__ import annotations
@@ -235,29 +235,47 @@ ASKED = (
 
 ROWS = (*IN_A_CAPTURE, *BY_ANOTHER_THREAD, *BODIES, *UPDATES, *ASKED)
 
-# What the driver does not answer, with the file that holds or measures it.
+# What the driver does not answer, with the test that holds it.
 ELSEWHERE = (
-    ("the bindings lose why an update failed: the C call is asked", "tests/driver/test_graphs.py"),
-    ("a graph of the driver goes through the runtime's calls", "lowgraph/interop/graphs.py"),
-    ("the bindings' host functions run once", "tests/field_cases/test_case_14_host_callback.py"),
-    ("an enum value that the bindings do not know", "tests/driver/test_gate.py"),
-    ("no driver on the machine", "tests/driver/test_gate.py"),
-    ("waits and launches let other Python threads run", "tests/capture/test_host_calls.py"),
-    ("cuBLAS without a workspace captures memory nodes", "tests/blas/test_workspace.py"),
-    ("cuBLAS' workspace after the stream is set", "tests/blas/test_bare_cublas.py"),
-    ("cuBLAS' choice of kernels is fixed before the capture", "tests/blas/test_fixed_algorithm.py"),
-    ("what CuPy refuses while a stream captures", "tests/field_cases/test_case_18_cupy.py"),
-    ("costs of launches and of graphs", "benchmarks/step_overhead.py"),
-    ("costs of updates and of set nodes", "benchmarks/update_costs.py"),
-    (
-        "a libcuda of one's own: names, versions, exports",
-        "tests/hostdev/driver/test_driver_procs.py",
-    ),
-    ("NVRTC beside a libcuda of one's own", "tests/kernel_library/test_nvrtc.py"),
-    ("which libcuda wins", "tests/driver/test_selection.py"),
-    ("module images are pointers without a length", "tests/hostdev/driver/test_driver_modules.py"),
-    ("cuda.core's builder", "tests/foreign/test_cuda_core.py"),
-    ("kernels in a wheel", "tests/packaging/test_wheel.py"),
-    ("norms beside a reference of another precision", "tests/models/test_nearness.py"),
-    ("what a language model has to beat", "tests/train/test_data.py"),
+    ("the bindings lose why an update failed: the C call is asked",
+     "tests/driver/test_graphs.py::test_refused_update_gives_reason_and_node"),
+    ("a graph of the driver goes through the runtime's calls",
+     "tests/embedding/test_cupy_ops.py::test_cupys_runtime_launches_our_graph"),
+    ("the bindings' host functions run once", "tests/field_cases/test_case_14_host_callback.py"
+     "::test_bare_through_the_bindings_the_second_replay_may_crash"),
+    ("an enum value that the bindings do not know",
+     "tests/driver/test_gate.py::test_unknown_enum_value_names_the_call"),
+    ("no driver on the machine",
+     "tests/driver/test_gate.py::test_missing_driver_is_an_unavailable_device"),
+    ("waits and launches let other Python threads run",
+     "tests/capture/test_host_calls.py::test_another_thread_may_call_while_a_host_call_runs"),
+    ("cuBLAS without a workspace captures memory nodes", "tests/blas/test_bare_cublas.py"
+     "::test_without_a_workspace_a_captured_product_allocates_and_ours_does_not"),
+    ("cuBLAS' workspace after the stream is set",
+     "tests/blas/test_workspace.py::test_each_stream_has_a_workspace_of_its_own"),
+    ("cuBLAS' choice of kernels is fixed before the capture", "tests/blas/test_fixed_algorithm.py"
+     "::test_the_algorithm_of_a_product_stays_on_every_stream_and_can_be_read"),
+    ("what CuPy refuses while a stream captures", "tests/field_cases/test_case_18_cupy.py"
+     "::test_after_a_capture_that_was_broken_cupy_computes_what_it_did"),
+    ("a libcuda of one's own: names, versions, exports", "tests/hostdev/driver/test_driver_procs.py"
+     "::test_every_call_of_the_header_that_is_there_is_in_the_table"),
+    ("NVRTC beside a libcuda of one's own",
+     "tests/kernel_library/test_nvrtc.py::test_nvrtc_lives_beside_the_host_devices_libcuda"),
+    ("which libcuda wins",
+     "tests/hostdev/driver/test_driver_procs.py::test_another_driver_in_the_process_is_refused"),
+    ("module images are pointers without a length",
+     "tests/hostdev/driver/test_driver_modules.py::test_an_image_that_is_none_of_ours_is_refused"),
+    ("cuda.core's builder", "tests/foreign/test_cuda_core.py::test_split_and_join_record_the_fork"),
+    ("kernels in a wheel",
+     "tests/packaging/test_wheel.py::test_wheel_holds_kernels_and_host_device_sources"),
+    ("norms beside a reference of another precision",
+     "tests/models/test_nearness.py::test_equally_good_programs_pass"),
+    ("what a language model has to beat",
+     "tests/train/test_data.py::test_bigram_cross_entropy_is_that_of_the_counts"),
+)  # fmt: skip
+
+# What was measured and no test can hold: the benchmark, and what it printed.
+COSTS = (
+    ("costs of launches and of graphs", "benchmarks/step_overhead.py", "step_overhead.json"),
+    ("costs of updates and of set nodes", "benchmarks/update_costs.py", "update_costs.json"),
 )

@@ -33,10 +33,13 @@ Calls = list[list[Any]]
 CHUNK = 50
 CHUNK_SECONDS = 60
 _TRYING = "trying "
-# A graph as a child of itself: driver 580.159 ends the process. It is not made for the seeds from
-# here on; of those before, recorded with it, the sequences are missing that ended so.
-_SPARED = 600_000
+# What driver 580.159 ends the process by is not made for the seeds from here on; of those before,
+# recorded with it, the sequences are missing that ended so.
+_SPARED = 600_000  # a graph as a child of itself
 _FATAL = re.compile(r"@?add_child \w+ (\w+) \1\b")
+# A destroyed conditional node: it dies, or finds the node that has its address now.
+_SPARED_STALE = 702_400
+_OF_CONDITIONAL = re.compile(r"@?cond_(?:destroy|set_enabled \w+) (\w+)")
 NOT_READY = 600  # whether work in flight is done is not the rules' business
 
 
@@ -51,6 +54,7 @@ def answers(
     scenario = scenario_of(seed)
     world = World(device, image, scenario.modes[0])
     calls: Calls = []
+    destroyed: set[str] = set()
     try:
         for step in scenario.steps:
             if before is not None:
@@ -58,10 +62,12 @@ def answers(
             code: int | str = "not made"
             extra = None
             try:
-                if seed < _SPARED or not _FATAL.match(step):
+                if not _is_spared(seed, step, destroyed):
                     code, extra = perform(world, step)
             except (KeyError, IndexError):
                 code = "missing"
+            if code == 0:
+                _note_conditional(step, destroyed)
             calls.append([step, 0 if code == NOT_READY else code, world.status(), extra])
     finally:
         world.other.submit(_end_captures, world).result()
@@ -69,6 +75,24 @@ def answers(
         world.close()
     found: Calls = json.loads(json.dumps(calls))
     return found
+
+
+def _is_spared(seed: int, step: str, destroyed: set[str]) -> bool:
+    """Whether the step is not made, as a driver might not live on; with the conditional nodes that
+    are destroyed."""
+    if seed >= _SPARED and _FATAL.match(step):
+        return True
+    named = _OF_CONDITIONAL.match(step)
+    return seed >= _SPARED_STALE and named is not None and named[1] in destroyed
+
+
+def _note_conditional(step: str, destroyed: set[str]) -> None:
+    """Keep the names whose conditional node is gone, behind a step that was done."""
+    verb, *names = step.removeprefix("@").split()
+    if verb == "cond_destroy":
+        destroyed.add(names[0])
+    elif verb == "cond_add":
+        destroyed.discard(names[0])
 
 
 def _end_captures(world: World) -> None:

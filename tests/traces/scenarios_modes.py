@@ -134,6 +134,8 @@ SCENARIOS = (
       for name, before, call in _CALLS if "{}" in call),
     *(Scenario(f"in a blocking capture: {name}", f"{before}; begin b; launch b; {call}; launch b; "
                "end b g", EVERY_MODE) for name, before, call in _LEGACY),
+    *(Scenario(f"beside a capture: {name}", f"{before}; begin s; launch s; {call}; launch s; "
+               "end s g", EVERY_MODE) for name, before, call in _LEGACY),
     *(Scenario(f"in a per-thread capture: {name}", f"{before}; begin per_thread; "
                f"launch per_thread; {call.format('per_thread')}; launch per_thread; "
                "end per_thread g", EVERY_MODE) for name, before, call in _CALLS if "{}" in call),

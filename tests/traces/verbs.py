@@ -9,10 +9,12 @@ from tests.traces import (
     verbs_ask,
     verbs_attributes,
     verbs_bodies,
+    verbs_bounds,
     verbs_build,
     verbs_capture,
     verbs_conditional,
     verbs_contexts,
+    verbs_edges,
     verbs_graphs,
     verbs_handles,
     verbs_managed,
@@ -20,6 +22,7 @@ from tests.traces import (
     verbs_objects,
     verbs_owned,
     verbs_params,
+    verbs_settings,
     verbs_virtual,
     verbs_words,
     verbs_work,
@@ -44,6 +47,9 @@ VERBS = {
     **verbs_attributes.VERBS,
     **verbs_managed.VERBS,
     **verbs_virtual.VERBS,
+    **verbs_edges.VERBS,
+    **verbs_settings.VERBS,
+    **verbs_bounds.VERBS,
 }
 
 

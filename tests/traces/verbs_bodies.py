@@ -28,9 +28,9 @@ def body_add_child(world: World, graph: str, child: str) -> Answer:
     return attempt(cu.cuGraphAddChildGraphNode, owner, [], 0, inner)[0], None
 
 
-def body_add_kernel(world: World, body: str) -> Answer:
+def body_add_kernel(world: World, body: str, kernel: str = "noop") -> Answer:
     """cuGraphAddKernelNode, behind nothing."""
-    params = kernel_params(world)
+    params = kernel_params(world, kernel)
     return attempt(cu.cuGraphAddKernelNode, graph_named(world, body), None, 0, params)[0], None
 
 

@@ -40,6 +40,18 @@ def ctx_use(world: World, name: str) -> Answer:
     return attempt(cu.cuCtxSetCurrent, world.context(name))[0], None
 
 
+def ctx_use_number(world: World, number: str) -> Answer:
+    """cuCtxSetCurrent of a handle that never was one: a number, or memory by its name."""
+    handle = int(number) if number.isdigit() else world.address(number)
+    return attempt(cu.cuCtxSetCurrent, cu.CUcontext(handle))[0], None
+
+
+def ctx_put_number(world: World, number: str) -> Answer:
+    """cuCtxPushCurrent of a handle that never was one: a number, or memory by its name."""
+    handle = int(number) if number.isdigit() else world.address(number)
+    return attempt(cu.cuCtxPushCurrent, cu.CUcontext(handle))[0], None
+
+
 def ctx_put(world: World, name: str) -> Answer:
     """cuCtxPushCurrent of a context, or of none."""
     return attempt(cu.cuCtxPushCurrent, world.context(name))[0], None
@@ -133,8 +145,8 @@ def primary_flags(_world: World, flags: str) -> Answer:
 
 
 _FUNCTIONS = (
-    ctx_create, ctx_destroy, ctx_use, ctx_put, ctx_drop, ctx_which, ctx_id, ctx_version, ctx_flags,
-    ctx_set_flags, stack_set, stack_get, peer_enable, peer_disable, primary_reset, primary_let_go,
-    primary_same, primary_flags,
+    ctx_create, ctx_destroy, ctx_use, ctx_use_number, ctx_put_number, ctx_put, ctx_drop, ctx_which,
+    ctx_id, ctx_version, ctx_flags, ctx_set_flags, stack_set, stack_get, peer_enable, peer_disable,
+    primary_reset, primary_let_go, primary_same, primary_flags,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}

@@ -6,13 +6,15 @@ Each returns (code, extra).
 from __future__ import annotations
 
 import ctypes
+import re
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from cuda.bindings import driver as cu
 
 from lowgraph.driver import compat
 from lowgraph.driver import graph as driver_graph
-from tests.traces.verbs_build import node_at
 from tests.traces.verbs_capture import capture_mode
 from tests.traces.world import NamedNode, World, attempt
 
@@ -82,42 +84,6 @@ def dependents(world: World, graph: str, name: str) -> Answer:
     return code, int(answer[-1]) if code == 0 else None
 
 
-_ATTRIBUTES = {
-    "priority": "CU_LAUNCH_ATTRIBUTE_PRIORITY",
-    "cooperative": "CU_LAUNCH_ATTRIBUTE_COOPERATIVE",
-    "cluster": "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION",
-}
-
-
-def attribute_set(world: World, graph: str, place: str, name: str, value: str) -> Answer:
-    """cuGraphKernelNodeSetAttribute: priority, cooperative or cluster (along x)."""
-    held = cu.CUkernelNodeAttrValue()
-    if name == "cluster":
-        held.clusterDim.x = int(value)
-        held.clusterDim.y = held.clusterDim.z = 1
-    else:
-        setattr(held, name, int(value))
-    which = getattr(cu.CUlaunchAttributeID, _ATTRIBUTES[name])
-    node = node_at(world, graph, place, "kernel")
-    return attempt(cu.cuGraphKernelNodeSetAttribute, node, which, held)[0], None
-
-
-def attribute_get(world: World, graph: str, place: str, name: str) -> Answer:
-    """cuGraphKernelNodeGetAttribute; extra: the value."""
-    which = getattr(cu.CUlaunchAttributeID, _ATTRIBUTES[name])
-    node = node_at(world, graph, place, "kernel")
-    code, value = attempt(cu.cuGraphKernelNodeGetAttribute, node, which)
-    if code:
-        return code, None
-    return code, int(value.clusterDim.x if name == "cluster" else getattr(value, name))
-
-
-def attributes_copy(world: World, graph: str, source: str, target: str) -> Answer:
-    """cuGraphKernelNodeCopyAttributes between two kernels of a graph."""
-    to, source_node = (node_at(world, graph, place, "kernel") for place in (target, source))
-    return attempt(cu.cuGraphKernelNodeCopyAttributes, to, source_node)[0], None
-
-
 def exec_flags(world: World, name: str) -> Answer:
     """cuGraphExecGetFlags; extra: the flags."""
     code, flags = attempt(cu.cuGraphExecGetFlags, world.execs[name])
@@ -143,9 +109,19 @@ def instantiate_flags(world: World, graph: str, name: str, flags: str) -> Answer
     return code, None
 
 
-def dot(world: World, graph: str) -> Answer:
+def dot(world: World, graph: str, flags: str = "0", path: str = "/dev/null") -> Answer:
     """cuGraphDebugDotPrint, to where nobody reads it."""
-    return attempt(cu.cuGraphDebugDotPrint, world.graphs[graph], b"/dev/null", 0)[0], None
+    held = world.graphs[graph], path.encode(), int(flags)
+    return attempt(cu.cuGraphDebugDotPrint, *held)[0], None
+
+
+def dot_kernels(world: World, graph: str, flags: str = "0") -> Answer:
+    """cuGraphDebugDotPrint; extra: which of the idle kernels its text names."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.dot"
+        code = dot(world, graph, flags, str(path))[0]
+        text = path.read_text() if path.exists() else ""
+    return code, [name for name in ("noop", "noop2") if re.search(rf"{name}\b", text)]
 
 
 def object_create(world: World, name: str, count: str = "1", flags: str = "1") -> Answer:
@@ -183,8 +159,8 @@ def graph_release(world: World, graph: str, name: str, count: str = "1") -> Answ
 
 
 _FUNCTIONS = (
-    begin_to, end_to, tail, dependencies, find_in_clone, roots, dependents, attribute_set,
-    attribute_get, attributes_copy, exec_flags, instantiate_with, instantiate_flags, dot,
-    object_create, object_retain, object_release, graph_retain, graph_release,
+    begin_to, end_to, tail, dependencies, find_in_clone, roots, dependents, exec_flags,
+    instantiate_with, instantiate_flags, dot, dot_kernels, object_create, object_retain,
+    object_release, graph_retain, graph_release,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}

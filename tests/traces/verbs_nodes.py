@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cuda.bindings import driver as cu
+
 from lowgraph.driver import graph as driver_graph
 from lowgraph.driver import node as driver_node
 from lowgraph.errors import DriverError
-from tests.traces.world import World
+from tests.traces.world import World, attempt
 
 Answer = tuple[int, Any]
 
@@ -46,11 +48,23 @@ def node_enabled(world: World, name: str, graph: str, place: str) -> Answer:
         return error.code, None
 
 
+def nodes_of(world: World, graph: str) -> Answer:
+    """cuGraphGetNodes; extra: how many."""
+    code, answer = attempt(cu.cuGraphGetNodes, world.graphs[graph], 8)
+    return code, int(answer[-1]) if code == 0 else None
+
+
+def type_of(world: World, name: str) -> Answer:
+    """cuGraphNodeGetType; extra: the type's number."""
+    code, kind = attempt(cu.cuGraphNodeGetType, world.nodes[name].node)
+    return code, int(kind) if code == 0 else None
+
+
 def node_waits(world: World, graph: str, place: str) -> Answer:
     """cuGraphNodeGetDependencies; extra: the places of those waited for, in the driver's order."""
     nodes = driver_graph.nodes(int(world.graphs[graph]))
     return 0, [nodes.index(before) for before in driver_node.dependencies(nodes[int(place)])]
 
 
-_FUNCTIONS = (node_set_params, node_set_enabled, node_enabled, node_waits)
+_FUNCTIONS = (node_set_params, node_set_enabled, node_enabled, nodes_of, type_of, node_waits)
 VERBS = {function.__name__: function for function in _FUNCTIONS}

@@ -20,6 +20,7 @@ from tests.traces.verbs_build import (
     node_at,
 )
 from tests.traces.verbs_capture import describe
+from tests.traces.verbs_work import shaped
 from tests.traces.world import World, attempt
 
 Answer = tuple[int, Any]
@@ -35,12 +36,9 @@ def _context() -> Any:
     return attempt(cu.cuCtxGetCurrent)[1]
 
 
-def _kernel(world: World, options: Options) -> Any:
-    names = ("kernel", "grid", "block")
-    values = [options.get(name, default) for name, default in zip(names, ("noop", "1", "32"),
-                                                                  strict=True)]  # fmt: skip
-    params = kernel_params(world, values[0], int(values[1]), int(values[2]))
-    params.sharedMemBytes = int(options.get("shared", 0))
+def kernel_node(world: World, options: Options) -> Any:
+    """CUDA_KERNEL_NODE_PARAMS by kernel=, args= and the settings of `shaped`."""
+    params = shaped(kernel_params(world, options.get("kernel", "noop")), options)
     if options.get("args") == "swapped":
         params.kernelParams = world.pack_buffers(swapped=True)
     return params
@@ -65,7 +63,7 @@ def _copy(world: World, options: Options) -> Any:
 
 
 _PARAMS: dict[str, Callable[[World, Options], Any]] = {
-    "kernel": _kernel,
+    "kernel": kernel_node,
     "memset": _fill,
     "memcpy": _copy,
     "host": lambda world, _: host_params(world),
@@ -73,7 +71,7 @@ _PARAMS: dict[str, Callable[[World, Options], Any]] = {
     "wait": lambda world, options: world.events[options["event"]],
     "child": lambda world, options: world.graphs[options["graph"]],
 }
-_NODE_CALLS = {
+NODE_CALLS = {
     "kernel": cu.cuGraphKernelNodeSetParams,
     "memset": cu.cuGraphMemsetNodeSetParams,
     "memcpy": cu.cuGraphMemcpyNodeSetParams,
@@ -81,7 +79,7 @@ _NODE_CALLS = {
     "record": cu.cuGraphEventRecordNodeSetEvent,
     "wait": cu.cuGraphEventWaitNodeSetEvent,
 }
-_EXEC_CALLS = {
+EXEC_CALLS = {
     "kernel": cu.cuGraphExecKernelNodeSetParams,
     "memset": cu.cuGraphExecMemsetNodeSetParams,
     "memcpy": cu.cuGraphExecMemcpyNodeSetParams,
@@ -102,7 +100,7 @@ def _node(world: World, graph: str, place: str, kind: str) -> Any:
 def node_set(world: World, kind: str, graph: str, place: str, *settings: str) -> Answer:
     """cuGraph...NodeSetParams or ...SetEvent of the kind, in the graph."""
     params = _PARAMS[kind](world, _options(settings))
-    return attempt(_NODE_CALLS[kind], _node(world, graph, place, kind), params)[0], None
+    return attempt(NODE_CALLS[kind], _node(world, graph, place, kind), params)[0], None
 
 
 def exec_set(world: World, kind: str, name: str, graph: str, place: str, *settings: str) -> Answer:
@@ -110,7 +108,7 @@ def exec_set(world: World, kind: str, name: str, graph: str, place: str, *settin
     params = _PARAMS[kind](world, _options(settings))
     context = (_context(),) if kind in ("memset", "memcpy") else ()
     node = _node(world, graph, place, kind)
-    return attempt(_EXEC_CALLS[kind], world.execs[name], node, params, *context)[0], None
+    return attempt(EXEC_CALLS[kind], world.execs[name], node, params, *context)[0], None
 
 
 def _child_node(world: World, graph: str, place: str, inner: str) -> Any:
@@ -123,7 +121,7 @@ def exec_set_inner(
 ) -> Answer:
     """cuGraphExecKernelNodeSetParams of a kernel of a child graph, its `inner`-th node."""
     node = _child_node(world, graph, place, inner)
-    params = _kernel(world, _options(settings))
+    params = kernel_node(world, _options(settings))
     return attempt(cu.cuGraphExecKernelNodeSetParams, world.execs[name], node, params)[0], None
 
 
@@ -137,7 +135,7 @@ def enable_inner(
 
 def node_set_inner(world: World, graph: str, place: str, inner: str, *settings: str) -> Answer:
     """cuGraphKernelNodeSetParams of a kernel of a child graph."""
-    params = _kernel(world, _options(settings))
+    params = kernel_node(world, _options(settings))
     node = _child_node(world, graph, place, inner)
     return attempt(cu.cuGraphKernelNodeSetParams, node, params)[0], None
 
@@ -169,7 +167,7 @@ def _event_read(world: World, value: Any) -> Any:
     return next((name for name, event in world.events.items() if int(event) == int(value)), "none")
 
 
-_READ: dict[str, tuple[Callable[..., Any], Callable[[World, Any], Any]]] = {
+READ: dict[str, tuple[Callable[..., Any], Callable[[World, Any], Any]]] = {
     "kernel": (cu.cuGraphKernelNodeGetParams, _kernel_read),
     "memset": (cu.cuGraphMemsetNodeGetParams, _fill_read),
     "memcpy": (cu.cuGraphMemcpyNodeGetParams, _copy_read),
@@ -183,7 +181,7 @@ _READ: dict[str, tuple[Callable[..., Any], Callable[[World, Any], Any]]] = {
 
 def node_get(world: World, kind: str, graph: str, place: str) -> Answer:
     """cuGraph...NodeGetParams or ...GetEvent; extra: what does not depend on addresses."""
-    call, read = _READ[kind]
+    call, read = READ[kind]
     code, value = attempt(call, _node(world, graph, place, kind))
     return code, read(world, value) if code == 0 else None
 

@@ -13,14 +13,23 @@ Answer = tuple[int, Any]
 SIZE = 256
 
 
+_LAUNCH_ATTRIBUTES = ("cluster", "cooperative", "priority", "domain")
+
+
+def shaped(params: Any, options: dict[str, str]) -> Any:
+    """Set grid, block and shared memory of a launch or a node: grid= gridy= gridz= block= ..."""
+    params.gridDimX, params.blockDimX = int(options.get("grid", 1)), int(options.get("block", 32))
+    for axis in "yz":
+        setattr(params, f"gridDim{axis.upper()}", int(options.get(f"grid{axis}", 1)))
+        setattr(params, f"blockDim{axis.upper()}", int(options.get(f"block{axis}", 1)))
+    params.sharedMemBytes = int(options.get("shared", 0))
+    return params
+
+
 def _launch_config(world: World, stream: str, options: dict[str, str]) -> Any:
-    config = cu.CUlaunchConfig()
-    config.gridDimX = int(options.get("grid", 1))
-    config.blockDimX = int(options.get("block", 32))
-    config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1
-    config.sharedMemBytes = int(options.get("shared", 0))
+    config = shaped(cu.CUlaunchConfig(), options)
     config.hStream = world.stream(stream)
-    attributes = [_attribute(key, int(options[key])) for key in ("cluster", "cooperative")
+    attributes = [_attribute(key, int(options[key])) for key in _LAUNCH_ATTRIBUTES
                   if key in options]  # fmt: skip
     if attributes:
         config.attrs = attributes
@@ -33,6 +42,14 @@ def _attribute(key: str, value: int) -> Any:
     if key == "cooperative":
         attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
         attribute.value.cooperative = value
+        return attribute
+    if key == "priority":
+        attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY
+        attribute.value.priority = value
+        return attribute
+    if key == "domain":
+        attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN
+        attribute.value.memSyncDomain = cu.CUlaunchMemSyncDomain(value)
         return attribute
     attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
     attribute.value.clusterDim.x = value
@@ -51,7 +68,8 @@ def _arguments(world: World, kernel: str, options: dict[str, str]) -> int:
 
 
 def launch(world: World, stream: str, *settings: str) -> Answer:
-    """cuLaunchKernelEx; settings kernel= grid= block= shared= cluster= cooperative= swapped=."""
+    """cuLaunchKernelEx; settings kernel= swapped= cluster= cooperative= priority= domain=, and
+    those of `shaped`."""
     options = dict(setting.split("=", 1) for setting in settings)
     kernel = options.get("kernel", "noop")
     config = _launch_config(world, stream, options)
@@ -174,6 +192,14 @@ def host_alloc(world: World) -> Answer:
     return code, None
 
 
+def host_free(world: World) -> Answer:
+    """cuMemFreeHost of what host_alloc made last."""
+    code, _ = attempt(cu.cuMemFreeHost, world.host_memory[-1])
+    if code == 0:
+        del world.host_memory[-1]
+    return code, None
+
+
 def host_register(world: World) -> Answer:
     """cuMemHostRegister, undone at once when it succeeds."""
     pointer = ctypes.addressof(world.pageable)
@@ -224,7 +250,7 @@ _FUNCTIONS = (
     launch, allow_shared, release, release_sync, copy_htod, copy_dtoh, copy_htod_async,
     copy_dtoh_async, copy_dtod_async, memset, memset_async, alloc, free, free_graph, alloc_async,
     free_async,
-    host_alloc, host_register, mem_info, pool_trim, ctx_limit, module_load, module_unload,
-    get_function,
+    host_alloc, host_free, host_register, mem_info, pool_trim, ctx_limit, module_load,
+    module_unload, get_function,
 )  # fmt: skip
 VERBS = {function.__name__: function for function in _FUNCTIONS}

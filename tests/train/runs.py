@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,11 @@ from lowgraph.train.datasets import Dataset
 from lowgraph.train.loop import Trainer
 from lowgraph.train.plan import Plan, Schedule
 from lowgraph.train.snapshot import snapshot
+from tests.support.process import ROOT, environment, run_command
 
 __all__ = ["EXAMPLE", "MICRO", "ROOT", "SHAPE", "assert_same", "environment", "example",
            "filled_checkpoint", "micro_corpus", "micro_file", "micro_plan", "trained"]  # fmt: skip
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "train_small.py"
 SHAPE = CharLMConfig(context=16, width=16, heads=2, layers=1)
 MICRO = {
@@ -124,21 +122,6 @@ def filled_checkpoint(
     return Checkpoint(plan, snapshot(TrainConfig(), plan.values()), cursor, **groups)
 
 
-def environment(**changes: str) -> dict[str, str]:
-    """The process's environment with `changes`; this checkout is the lowgraph that is imported."""
-    folders = [changes.pop("PYTHONPATH", ""), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    path = os.pathsep.join(folder for folder in folders if folder)
-    return {**os.environ, "PYTHONPATH": path, **changes}
-
-
 def example(*flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run examples/train_small.py in a process of its own, with environment `variables`."""
-    return subprocess.run(
-        [sys.executable, str(EXAMPLE), *flags],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=environment(**variables),
-        check=False,
-        timeout=240,
-    )
+    return run_command(str(EXAMPLE), *flags, timeout=240, **variables)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.train.runs import ROOT, environment
+from tests.support.process import run_command
 
 
 def _lowgraph(
@@ -17,15 +16,7 @@ def _lowgraph(
 ) -> subprocess.CompletedProcess[str]:
     if cache is not None:
         variables["LOWGRAPH_CACHE_DIR"] = str(cache)
-    return subprocess.run(
-        [sys.executable, "-m", "lowgraph", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=environment(**variables),
-        check=False,
-        timeout=60,
-    )
+    return run_command("-m", "lowgraph", *arguments, timeout=60, **variables)
 
 
 def test_info_names_the_device_and_the_versions(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.train.runs import EXAMPLE, ROOT, environment, example
 
 pytestmark = pytest.mark.both
 
-# The keys that other programs read (DESIGN, fixed command lines).
+# The keys that other programs read (docs/report.md).
 KEYS = [
     "device", "model", "preset", "params", "steps", "loss_first", "loss_last", "losses",
     "heldout_loss", "bigram_loss", "captures", "updates", "replays", "refusals",

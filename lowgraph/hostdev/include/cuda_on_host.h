@@ -24,6 +24,7 @@
 #include "cuda_on_host/quiet.h"
 
 #include "cuda_on_host/sync.h"
+#include "cuda_on_host/async_copies.h"
 #include "cuda_on_host/atomics.h"
 #include "cuda_on_host/intrinsics.h"
 #include "cuda_on_host/conditional.h"
@@ -32,7 +33,6 @@
 #include "cuda_on_host/conversions.h"
 #include "cuda_on_host/special_functions.h"
 #include "cuda_on_host/memory_hints.h"
-#include "cuda_on_host/scoped_atomics.h"
 #include "cuda_on_host/warp_votes.h"
 #include "cuda_on_host/stub.h"
 #include "cuda_on_host/check_hooks.h"
@@ -56,7 +56,6 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __managed__
 #define __maxnreg__(...)
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))

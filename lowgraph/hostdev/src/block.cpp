@@ -1,6 +1,8 @@
 #include "block.h"
 
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "fault.h"
 #include "watchdog.h"
@@ -12,13 +14,53 @@ __thread lowgraph::ThreadState lowgraph_thread;
 
 namespace lowgraph {
 
-Block& Block::of_this_thread() {
-    static thread_local Block* runner = nullptr;
-    if (runner == nullptr) {
-        runner = new Block;
-        use_alternate_signal_stack();
+namespace {
+
+// Blocks of threads that have ended, for the next one that runs kernels: each has reserved 70 MiB of
+// addresses.
+struct Spare {
+    std::mutex lock;
+    std::vector<Block*> blocks;
+};
+
+// Leaked: threads end while the process is torn down.
+Spare& spare() {
+    static Spare* const instance = new Spare;
+    return *instance;
+}
+
+Block* take_block() {
+    {
+        const std::lock_guard<std::mutex> hold(spare().lock);
+        if (!spare().blocks.empty()) {
+            Block* const block = spare().blocks.back();
+            spare().blocks.pop_back();
+            return block;
+        }
     }
-    return *runner;
+    return new Block;
+}
+
+// What a thread that runs kernels has while it lives.
+struct Lease {
+    Block* const block = take_block();
+    void* const signal_stack = use_alternate_signal_stack();
+
+    Lease() = default;
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() {
+        give_signal_stack_back(signal_stack);
+        const std::lock_guard<std::mutex> hold(spare().lock);
+        spare().blocks.push_back(block);
+    }
+};
+
+}  // namespace
+
+Block& Block::of_this_thread() {
+    static thread_local Lease mine;
+    return *mine.block;
 }
 
 uint64_t Block::work(Job& work_job) {
@@ -54,6 +96,7 @@ void Block::prepare(Job& work_job) {
                 for (uint32_t x = 0; x < size.x; ++x) index_[thread++] = {x, y, z};
     }
     in_order = shuffling() ? 0 : ~0u;
+    lowgraph_thread.late_copies = shuffling() || watched();
     code = kernel_code(reinterpret_cast<uint64_t>(launch.kernel->run));
     // Outside the kernel's fibers: the first touch may allocate.
     shared_tail_ = launch.kernel->touch();
@@ -82,6 +125,7 @@ bool Block::run(uint64_t index) {
         std::memset(state.dynamic_shared, 0xff, state.dynamic_shared_bytes);
     aborted_ = to_end = false;
     stacks.reset();
+    copies.begin_block();
     stack_of_[0] = stacks.take();
     if (in_order == 0) begin_shuffled(index);
     if (watched()) watcher->block_begins(*this, index);
@@ -184,6 +228,16 @@ SwitchPlan Block::suspend_for(uint32_t next) {
         places_[next] = stacks.prepare(stack_of_[next], fiber_main);
     }
     return change_to(next);
+}
+
+// In a ring through the whole block: the one that is waited for may be of any warp.
+SwitchPlan Block::let_others_run() {
+    const uint32_t threads = lowgraph_thread.threads, self = lowgraph_thread.linear;
+    for (uint32_t step = 1; step < threads; ++step) {
+        const uint32_t next = (self + step) % threads;
+        if (warp_of(next).ready() >> next % 32 & 1) return suspend_for(next);
+    }
+    return {nullptr, nullptr};
 }
 
 void Block::release_barrier() {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "async_copies.h"
 #include "engine.h"
 #include "fibers.h"
 #include "shuffle.h"
@@ -70,6 +71,8 @@ struct Block {
     SwitchPlan go_on() {
         return __builtin_expect(in_order != 0, 1) ? SwitchPlan{nullptr, nullptr} : give_way();
     }
+    // The calling thread could go on, but all others that can run come first.
+    SwitchPlan let_others_run();
     void release_barrier();
     // Ends the block at once, from whatever stack.
     [[noreturn]] void abandon();
@@ -88,6 +91,7 @@ struct Block {
     Warp warps[max_warps];
     WaitSite sites[max_threads];
     FiberStacks stacks;
+    AsyncCopies copies{max_threads};
     GuardedBuffer shared{max_dynamic_shared};
 
 private:

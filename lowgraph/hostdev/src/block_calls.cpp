@@ -55,6 +55,12 @@ LEAVES_BY_SWITCH SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t value, 
     return block.suspend();
 }
 
+SwitchPlan lowgraph_give_way() {
+    Block& block = *lowgraph_thread.runner;
+    block.become_fibers();
+    return block.let_others_run();
+}
+
 LEAVES_BY_SWITCH int lowgraph_next_thread() { return lowgraph_thread.runner->after_return(); }
 
 LEAVES_BY_SWITCH void lowgraph_trap(int code, const char* why, const char* file, int line) {

@@ -2,6 +2,7 @@
 
 #include "block.h"
 #include "check_access.h"
+#include "check_copies.h"
 #include "check_findings.h"
 #include "check_index.h"
 #include "check_launch.h"
@@ -56,30 +57,61 @@ void report_wrong(const Access& access, const Wrong& wrong, const std::string& i
     else report_named(wrong.kind, here(access.pc), wrong.name, text);
 }
 
+// Where the running block's thread started the copy.
+Site start_of(const AsyncCopy& copy, uint32_t thread) {
+    Site site = here(copy.pc);
+    const Extent& size = lowgraph_thread.block_size;
+    site.thread[0] = thread % size.x;
+    site.thread[1] = thread / size.x % size.y;
+    site.thread[2] = thread / size.x / size.y;
+    return site;
+}
+
+// Nobody writes the padding between a struct's members. What reads it with them is a copy mostly
+// (check_copies.h); of what is none, nothing here tells padding from a member.
+std::string note_on_padding(const Access& access, const Place& place) {
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < access.bytes; ++i)
+        missing += place.written.unwritten(access.address + i, 1) != 0;
+    if (missing == access.bytes || access.bytes < 8) return "";
+    return "; " + bytes_text(missing) + " of it, the others are written: if a struct's padding, copy its "
+           "members one by one or set the whole to 0 first";
+}
+
 __attribute__((noinline)) void report_unwritten(const Access& access, const Place& place,
                                                 uint64_t address) {
     if (count_again(kind::uninitialised_read, running_kernel(), access.pc)) return;
     const Site where = here(access.pc);
+    const std::string hint = note_on_padding(access, place);
     const std::string what =
         std::string(verb(access)) + " of " + bytes_text(access.bytes) + " that ";
     if (place.space == Space::shared) {
         const std::string name = shared_title(place);
-        report_named(kind::uninitialised_read, where, name,
-                     what + "no thread of the block has written: " +
-                         bytes_text(address - place.start) + " into '" + name + "'");
-        return;
+        const std::string spot = bytes_text(address - place.start) + " into '" + name + "'";
+        uint32_t thread = 0;
+        const AsyncCopy* const copy = lowgraph_thread.runner->copies.find(address, &thread);
+        if (copy == nullptr)
+            return report_named(kind::uninitialised_read, where, name,
+                                what + "no thread of the block has written: " + spot + hint);
+        const Site started = start_of(*copy, thread);
+        return report_named(kind::uninitialised_read, where, name,
+                            what + "an asynchronous copy is still to bring, for its thread has not "
+                                   "waited for it: " + spot,
+                            &started);
     }
     char title[240];
     describe_address(address, title, sizeof title);
     report(kind::uninitialised_read, where, nullptr, address,
-           what + "nobody has written: " + title);
+           what + "nobody has written: " + title + hint);
 }
 
 // An index outside one dimension of an array, at an address that is inside the whole of it.
 void report_index(const Access& access, const Place& place, const std::string& index) {
     if (count_again(kind::out_of_bounds, running_kernel(), access.pc)) return;
     const Site where = here(access.pc);
-    const std::string text = index + ": " + verb(access) + " of another row or element";
+    // It may be another access: those of local variables are not seen.
+    const std::string text = index + " is outside of it; next in the line: " + verb(access) +
+                             " of " + bytes_text(access.bytes);
     if (place.space == Space::shared)
         report_named(kind::out_of_bounds, where, shared_title(place), text);
     else report(kind::out_of_bounds, where, nullptr, access.address, text);
@@ -113,6 +145,7 @@ __attribute__((noinline)) Looked look_up(const Access& access, Remembered& slot)
         return Looked::found;
     }
     slot.pc = 0;
+    if (!index.empty() && wrong.kind == kind::host_pointer) wrong.kind = kind::out_of_bounds;
     report_wrong(access, wrong, index);
     return wrong.fatal ? Looked::end : Looked::told;
 }
@@ -135,12 +168,52 @@ bool see(const Access& access, bool loads) {
         const bool small = access.bytes <= 16;
         if (loads && (!small || place.written.unwritten(access.address, access.bytes) != 0)) {
             const uint64_t missing = first_unwritten(access, place);
-            if (missing != 0) report_unwritten(access, place, missing);
+            if (missing != 0 && !copies_holes(access, place.written))
+                report_unwritten(access, place, missing);
         }
-        if (access.write) place.written.set_all(access.address, access.bytes);
+        if (access.write) {
+            place.written.set_all(access.address, access.bytes);
+            if (access.bytes >= 8) note_wide_write(access, place.written);
+        }
     }
     if (place.watched) race_access(access, place.space);
     return true;
+}
+
+namespace {
+
+// Each of a copy's two accesses has a pc to be remembered by, both in the call that started it.
+Access source_of(const AsyncCopy& copy) {
+    return {reinterpret_cast<uint64_t>(copy.from), copy.read, false, false, copy.pc - 1, 0};
+}
+Access target_of(const AsyncCopy& copy) {
+    return {reinterpret_cast<uint64_t>(copy.to), copy.bytes, true, false, copy.pc, 0};
+}
+
+}  // namespace
+
+bool see_copy_start(AsyncCopy& copy) {
+    copy.started = race_now();
+    const Access source = source_of(copy), target = target_of(copy);
+    if (copy.read != 0) {
+        Access whole = source;
+        whole.bytes = copy.bytes;
+        look_at_alignment(whole);
+        if (!see(source, true)) return false;
+    }
+    look_at_alignment(target);
+    if (!see(target, false)) return false;
+    const Place& place = remembered[slot_of(target.pc)].place;
+    const bool inside = target.address >= place.start && target.address + target.bytes <= place.end;
+    if (inside && place.written.bits != nullptr)
+        place.written.fill(target.address, target.bytes, false);
+    return true;
+}
+
+bool see_copy_arrive(const AsyncCopy& copy) {
+    Access source = source_of(copy), target = target_of(copy);
+    source.copy_since = target.copy_since = copy.started;
+    return (copy.read == 0 || see(source, false)) && see(target, false);
 }
 
 void look_at_alignment(const Access& access) {

@@ -22,12 +22,14 @@ struct Access {
     bool atomic;
     uint64_t pc;
     int order;  // of an atomic: __ATOMIC_RELAXED ...
+    bool of_block = false;  // an atomic that holds among the threads of a block only
+    uint32_t copy_since = 0;  // an asynchronous copy that arrives: race_now() as it was started
 };
 
 // Who did something, and where. A source place instead of a pc: set file and line, leave pc 0.
 struct Site {
-    const KernelEntry* kernel = nullptr;  // null: no kernel (a copy, a memset): see `what`
-    const char* what = nullptr;           // "copy", "memset"; of static storage duration
+    const KernelEntry* kernel = nullptr;  // null: no kernel (a copy, a memset, a wait): see `what`
+    const char* what = nullptr;           // "copy", "memset", "wait"; of static storage duration
     uint32_t block[3] = {}, thread[3] = {};
     uint64_t pc = 0;
     const char* file = nullptr;  // of static storage duration (an image's string)
@@ -41,7 +43,7 @@ constexpr char out_of_bounds[] = "out-of-bounds", use_after_free[] = "use-after-
                host_pointer[] = "host-pointer", shared_race[] = "shared-race",
                global_race[] = "global-race", divergent_barrier[] = "divergent-barrier",
                shuffle_mask[] = "shuffle-mask", node_race[] = "node-race",
-               endless_kernel[] = "endless-kernel";
+               endless_kernel[] = "endless-kernel", endless_wait[] = "endless-wait";
 }  // namespace kind
 
 // True once lowgraph_host_set_check(1) was called; never goes back.

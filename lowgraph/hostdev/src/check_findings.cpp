@@ -171,8 +171,8 @@ void report(const char* kind, const Site& where, const Site* other, uint64_t add
 }
 
 void report_named(const char* kind, const Site& where, const std::string& name,
-                  const std::string& text) {
-    add(kind, where, nullptr, name, text);
+                  const std::string& text, const Site* other) {
+    add(kind, where, other, name, text);
 }
 
 uint64_t findings_so_far() {

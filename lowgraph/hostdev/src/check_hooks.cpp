@@ -45,6 +45,7 @@ LEAVES_BY_SWITCH void lowgraph_check_atomic(const void* p, uint32_t bytes, int w
     Access access = plain(p, bytes, what != 0, pc);
     access.atomic = true;
     access.order = order;
+    access.of_block = what == 3;
     look_at_alignment(access);
     if (!see(access, what != 2)) end_block();
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "block.h"
+#include "check_heap.h"
 #include "check_shared.h"
 #include "images.h"
 #include "memory_tables.h"
@@ -147,6 +148,7 @@ bool private_place(const Access& access, Place* place) {
 bool find_place(const Access& access, Place* place, Wrong* wrong) {
     if (private_place(access, place)) return true;
     if (in_device_memory(access.address)) return device_place(access, place, wrong);
+    if (is_in_heap(access.address)) return heap_place(access, place, wrong);
     if (is_shared(access.address)) return shared_place(access, place, wrong);
     if (const Image* image = image_of(access.address))
         return image_place(access, *image, place, wrong);

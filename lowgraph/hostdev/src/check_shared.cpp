@@ -89,7 +89,11 @@ bool static_place(const Access& access, Place* place, Wrong* wrong) {
         if (is_foreign(variable, kernel)) continue;
         const uint64_t from = all.start + variable.value, to = from + variable.bytes;
         if (address >= from && stop <= to) {
-            *place = {from, to, view(all.static_bits, all.start), true, Space::shared};
+            // Whether a variable's constructor has run: g++ notes it for each array of a type with
+            // one, though it be empty (`__shared__ __half2 s[32]`).
+            const bool note = variable.symbol.rfind("_ZGV", 0) == 0;
+            const WrittenBits bits = note ? WrittenBits{} : view(all.static_bits, all.start);
+            *place = {from, to, bits, !note, Space::shared};
             return true;
         }
         if (address >= from || before == nullptr) before = &variable;

@@ -1,6 +1,8 @@
 // What the checker does at the engine's events, before the race detector hears of them.
 #include "block.h"
+#include "check_access.h"
 #include "check_findings.h"
+#include "check_heap.h"
 #include "check_launch.h"
 #include "check_places.h"
 #include "images.h"
@@ -14,7 +16,10 @@ class CheckWatcher final : public Watcher {
 public:
     explicit CheckWatcher(Watcher* races) : races_(races) {}
 
-    void launch_begins(const Job& job) override { if (races_) races_->launch_begins(job); }
+    void launch_begins(const Job& job) override {
+        renew_heap();
+        if (races_) races_->launch_begins(job);
+    }
     void launch_ends() override { if (races_) races_->launch_ends(); }
     void block_begins(Block& block, uint64_t index) override {
         note_stacks();
@@ -29,6 +34,13 @@ public:
         if (races_) races_->outside_mask(block, mask, file, line);
     }
     void deadlock(Block& block) override { if (races_) races_->deadlock(block); }
+
+    void copy_starts(Block& block, AsyncCopy& copy) override {
+        if (!see_copy_start(copy)) block.to_end = true;
+    }
+    void copy_arrives(Block& block, const AsyncCopy& copy) override {
+        if (!see_copy_arrive(copy)) block.to_end = true;
+    }
 
     bool bad_access(uint64_t address, bool write, uint64_t pc) override {
         char where[240];

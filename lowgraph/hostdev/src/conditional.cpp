@@ -127,7 +127,8 @@ bool has_conditional_nodes(const Graph& graph) {
 }
 
 bool may_be_copied(const Graph& graph) {
-    return graph.inside.empty() && !has_memory_nodes(graph) && !has_conditional_nodes(graph);
+    const bool plain = !graph.held_conditional && !has_conditional_nodes(graph);
+    return plain && graph.inside.empty() && !has_memory_nodes(graph);
 }
 
 bool is_inside(const Graph& graph, const Graph& outer) {

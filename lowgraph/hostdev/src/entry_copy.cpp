@@ -18,8 +18,8 @@ uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer
 CopyWork flat(CUmemorytype dst_kind, uint64_t dst, CUmemorytype src_kind, uint64_t src,
               size_t bytes) {
     CopyWork work;
-    work.dst_kind = dst_kind;
-    work.src_kind = src_kind;
+    work.dst_kind = work.dst_told = dst_kind;
+    work.src_kind = work.src_told = src_kind;
     work.dst = dst;
     work.src = src;
     work.width = bytes;
@@ -30,7 +30,7 @@ CopyWork flat(CUmemorytype dst_kind, uint64_t dst, CUmemorytype src_kind, uint64
 // Unified addressing: an address says by itself where it is.
 CopyWork unified(uint64_t dst, uint64_t src, size_t bytes) {
     CopyWork work = flat(memory_type(dst), dst, memory_type(src), src, bytes);
-    work.by_address = true;
+    work.dst_told = work.src_told = CU_MEMORYTYPE_UNIFIED;
     return work;
 }
 

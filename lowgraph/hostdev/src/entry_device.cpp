@@ -94,6 +94,7 @@ constexpr AttributeRow attribute_rows[] = {
     {A(CAN_USE_64_BIT_STREAM_MEM_OPS), 1},
     {A(CAN_USE_STREAM_WAIT_VALUE_NOR), 1},
     {A(CLUSTER_LAUNCH), 1},
+    {A(MAX_ACCESS_POLICY_WINDOW_SIZE), max_window_bytes},
 };
 #undef A
 

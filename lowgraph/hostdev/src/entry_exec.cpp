@@ -52,7 +52,7 @@ CUresult set_in_exec(CUgraphExec exec_handle, CUgraphNode node_handle, Read read
     if (now == nullptr || !std::holds_alternative<Kind>(now->work)) return CUDA_ERROR_INVALID_VALUE;
     ExecNode changed = *now;
     if (const CUresult code = read(&changed.work); code != CUDA_SUCCESS) return code;
-    keep_attributes(now->work, changed.work);
+    if (const CUresult code = keep_attributes(now->work, changed.work); code != CUDA_SUCCESS) return code;
     if (compare_work(now->work, changed.work) != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
     replace_exec_node(*exec, *node, std::move(changed));
     return CUDA_SUCCESS;

@@ -215,11 +215,11 @@ LOWGRAPH_API CUresult cuGraphDestroyNode(CUgraphNode hNode) {
     return CUDA_SUCCESS;
 }
 
-LOWGRAPH_API CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char* path, unsigned int) {
+LOWGRAPH_API CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char* path, unsigned int flags) {
     LOWGRAPH_ENTRY(graphs);
     const Graph* const graph = find_graph(hGraph);
     if (graph == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::ofstream file(path);
-    file << dot_text(*graph);
+    file << dot_text(*graph, flags);
     return file.good() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }

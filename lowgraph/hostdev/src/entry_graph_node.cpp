@@ -1,4 +1,5 @@
 // Entry points of single graph nodes: added, and their parameters read and set.
+#include "conditional.h"
 #include "node_entry.h"
 
 using namespace lowgraph;
@@ -61,9 +62,8 @@ LOWGRAPH_API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelN
 LOWGRAPH_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
     LOWGRAPH_ENTRY(context);
     const KernelWork* const from = work_of<KernelWork>(src);
-    if (from == nullptr || work_of<KernelWork>(dst) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    keep_attributes(find_node(src)->work, find_node(dst)->work);
-    return CUDA_SUCCESS;
+    KernelWork* const to = work_of<KernelWork>(dst);
+    return from != nullptr && to != nullptr ? copy_attributes(*from, *to) : CUDA_ERROR_INVALID_VALUE;
 }
 
 // ---- Copies, memsets, host functions ----
@@ -133,7 +133,7 @@ LOWGRAPH_API CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph
                                                CUgraph childGraph) {
     LOWGRAPH_ENTRY(context);
     const Graph* const child = find_graph(childGraph);
-    if (child != nullptr && has_memory_nodes(*child)) return CUDA_ERROR_NOT_SUPPORTED;  // before all else
+    if (child != nullptr && !may_be_copied(*child)) return CUDA_ERROR_NOT_SUPPORTED;  // before all else
     if (childGraph == hGraph) return CUDA_ERROR_INVALID_VALUE;  // the real driver ends the process
     return add({phGraphNode, hGraph, dependencies, count},
                [childGraph](Work* work) { return read_child(childGraph, work); });

@@ -18,7 +18,10 @@ CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&&
     work.function = find_function(function);
     if (stream == nullptr || work.function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const Context* const home = work.function->module->context;
-    if (home != nullptr && home != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+    if (home != nullptr && home != stream->context) {  // a capture goes on
+        const CUresult standing = standing_refusal(*stream);
+        return standing != CUDA_SUCCESS ? standing : CUDA_ERROR_INVALID_HANDLE;
+    }
     work.priority = priority.value_or(stream->priority);
     if (const CUresult bad = check_launch(work); bad != CUDA_SUCCESS)
         return invalid_call(*stream, bad);

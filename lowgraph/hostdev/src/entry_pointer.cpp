@@ -43,7 +43,7 @@ CUresult read_attribute(const Region& region, uint64_t address, CUpointer_attrib
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return answer(out, false);
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-            return answer(out, region.kind == RegionKind::pool ? default_pool() : CUmemoryPool{});
+            return answer(out, region.taken_from);
         default: return CUDA_ERROR_INVALID_VALUE;
     }
 }

@@ -44,20 +44,22 @@ Pool* find_pool(CUmemoryPool handle) {
 
 // On a capturing stream the address becomes an alloc node's; else it is charged to the device now.
 // No node allocates from a pool of the host's, and the capture goes on.
-CUresult allocate_async(Entry& entry, CUdeviceptr* out, size_t bytes, PoolKind kind, CUstream handle) {
+CUresult allocate_async(Entry& entry, CUdeviceptr* out, size_t bytes, Pool* pool, CUstream handle) {
     Stream* stream = find_stream(handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *out = 0;
     if (bytes == 0) return CUDA_SUCCESS;
     const bool captured = stream->capture != nullptr;
-    if (captured && kind == PoolKind::host) {
+    if (captured && pool->kind == PoolKind::host) {
         const CUresult standing = standing_refusal(*stream);
         return standing != CUDA_SUCCESS ? standing : CUDA_ERROR_NOT_SUPPORTED;
     }
     uint64_t address = 0;
-    if (const CUresult full = reserve(bytes, !captured, kind, &address); full != CUDA_SUCCESS)
-        return full;
+    // A graph's memory is no pool's: it is told of as the standard one's.
+    const CUmemoryPool taken_from = captured ? default_pool() : handle_of(pool);
+    const CUresult full = reserve(bytes, !captured, pool->kind, taken_from, &address);
+    if (full != CUDA_SUCCESS) return full;
     Work work = AllocWork{address, bytes};
     const Route route = route_work(*stream, std::move(work));
     if (route.kind == Route::refused) {
@@ -176,15 +178,14 @@ bool set_current_pool(CUmemoryPool handle) {
 
 LOWGRAPH_API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
     LOWGRAPH_STREAM_ENTRY(stream);
-    const Pool& pool = *pools().current;
-    return allocate_async(entry, out, bytes, pool.kind, stream);
+    return allocate_async(entry, out, bytes, pools().current, stream);
 }
 
 LOWGRAPH_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool,
                                               CUstream stream) {
     LOWGRAPH_STREAM_ENTRY(stream);
-    const Pool* const found = find_pool(pool);
-    return found != nullptr ? allocate_async(entry, out, bytes, found->kind, stream)
+    Pool* const found = find_pool(pool);
+    return found != nullptr ? allocate_async(entry, out, bytes, found, stream)
                             : CUDA_ERROR_INVALID_VALUE;
 }
 

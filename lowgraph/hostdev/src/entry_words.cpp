@@ -22,13 +22,14 @@ CUresult operate(Entry& entry, CUstream handle, const CUstreamBatchMemOpParams* 
     return bad == CUDA_SUCCESS ? offer(entry, *stream, std::move(work)) : bad;
 }
 
-CUstreamBatchMemOpParams one(CUstreamBatchMemOpType kind, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+CUresult operate_one(Entry& entry, CUstream stream, CUstreamBatchMemOpType kind, CUdeviceptr address,
+                     cuuint64_t value, unsigned flags) {
     CUstreamBatchMemOpParams made{};
     made.writeValue.operation = kind;  // a wait has the same layout
     made.writeValue.address = address;
     made.writeValue.value64 = value;
     made.writeValue.flags = flags;
-    return made;
+    return operate(entry, stream, &made, 1, 0);
 }
 
 }  // namespace
@@ -36,29 +37,25 @@ CUstreamBatchMemOpParams one(CUstreamBatchMemOpType kind, CUdeviceptr address, c
 LOWGRAPH_API CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
                                               unsigned flags) {
     LOWGRAPH_STREAM_ENTRY(stream);
-    const auto write = one(CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
-    return operate(entry, stream, &write, 1, 0);
+    return operate_one(entry, stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
 }
 
 LOWGRAPH_API CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
                                               unsigned flags) {
     LOWGRAPH_STREAM_ENTRY(stream);
-    const auto write = one(CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
-    return operate(entry, stream, &write, 1, 0);
+    return operate_one(entry, stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
 }
 
 LOWGRAPH_API CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
                                              unsigned flags) {
     LOWGRAPH_STREAM_ENTRY(stream);
-    const auto wait = one(CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
-    return operate(entry, stream, &wait, 1, 0);
+    return operate_one(entry, stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
 }
 
 LOWGRAPH_API CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
                                              unsigned flags) {
     LOWGRAPH_STREAM_ENTRY(stream);
-    const auto wait = one(CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
-    return operate(entry, stream, &wait, 1, 0);
+    return operate_one(entry, stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
 }
 
 LOWGRAPH_API CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,

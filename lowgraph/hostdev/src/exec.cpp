@@ -223,9 +223,11 @@ CUresult run_node(const ExecNode& node) {
 CUresult run_image(const ExecImage& image) {
     // The checker follows the nodes in the order of the image.
     if (shuffling() || (image.holds_words && !checking())) return run_walk(image);
-    for (const std::shared_ptr<const ExecNode>& node : image.nodes) {
+    for (size_t place = 0; place < image.nodes.size(); ++place) {
+        const ExecNode& node = *image.nodes[place];
         if (checking()) race_next_node();
-        const CUresult code = run_node(*node);
+        const auto* const words = node.enabled ? std::get_if<WordsWork>(&node.work) : nullptr;
+        const CUresult code = words != nullptr ? run_words(*words, &image, place) : run_node(node);
         if (code != CUDA_SUCCESS) return code;
     }
     return CUDA_SUCCESS;

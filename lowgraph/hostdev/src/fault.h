@@ -11,8 +11,9 @@ void fault_here(int code, uint64_t address, const char* format, ...)
     __attribute__((format(printf, 3, 4)));
 
 // Gives the calling OS thread a stack for signal handlers, unless it has one: a fiber's own may be
-// used up.
-void use_alternate_signal_stack();
+// used up. Returns it, for when the thread ends; null: it had one.
+void* use_alternate_signal_stack();
+void give_signal_stack_back(void* stack);
 // A launch begins: SIGSEGV, SIGBUS, SIGFPE and SIGILL are the engine's; cheap when it has them
 // already.
 void take_signals();

@@ -141,6 +141,8 @@ void on_stop(int, siginfo_t*, void* context) {
     go_to(stop_landing, registers);
 }
 
+constexpr size_t signal_stack_bytes = 64u << 10;
+
 bool is_ours(int signal) {
     struct sigaction now;
     sigaction(signal, nullptr, &now);
@@ -149,14 +151,24 @@ bool is_ours(int signal) {
 
 }  // namespace
 
-void use_alternate_signal_stack() {
+void* use_alternate_signal_stack() {
     stack_t now;
-    if (sigaltstack(nullptr, &now) == 0 && !(now.ss_flags & SS_DISABLE)) return;
+    if (sigaltstack(nullptr, &now) == 0 && !(now.ss_flags & SS_DISABLE)) return nullptr;
     stack_t stack{};
-    stack.ss_size = 64u << 10;
+    stack.ss_size = signal_stack_bytes;
     stack.ss_sp =
         mmap(nullptr, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (stack.ss_sp != MAP_FAILED) sigaltstack(&stack, nullptr);
+    if (stack.ss_sp == MAP_FAILED) return nullptr;
+    sigaltstack(&stack, nullptr);
+    return stack.ss_sp;
+}
+
+void give_signal_stack_back(void* stack) {
+    if (stack == nullptr) return;
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    sigaltstack(&none, nullptr);
+    munmap(stack, signal_stack_bytes);
 }
 
 void take_signals() {

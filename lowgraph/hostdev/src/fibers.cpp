@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <new>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -12,16 +13,25 @@ namespace lowgraph {
 namespace {
 
 // Address space only: pages become memory when they are touched.
-char* reserve(size_t bytes) {
-    void* region = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+char* reserve(size_t bytes, int protection = PROT_READ | PROT_WRITE) {
+    void* region =
+        mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (region == MAP_FAILED) throw std::bad_alloc();
     return static_cast<char*>(region);
 }
 
-void forbid(char* start, size_t bytes = page_bytes) {
-    if (mprotect(start, bytes, PROT_NONE) != 0) throw std::bad_alloc();
+void protect(char* start, size_t bytes, int protection) {
+    if (mprotect(start, bytes, protection) != 0) throw std::bad_alloc();
 }
+
+void forbid(char* start, size_t bytes = page_bytes) { protect(start, bytes, PROT_NONE); }
+
+// A guard page parts a mapping in two, and the system gives a process 65530 mappings, unless it is
+// told otherwise: threads of 1024 guarded stacks each used them up, 31 of them, and whoever asked
+// for memory next ended the process. So guards are made with the stacks that are used, and the
+// process's stacks take no more than half of the mappings.
+constexpr int most_guards = 16000;
+std::atomic<int> guards_left{most_guards};
 
 constexpr int all_stacks = FiberStacks::max_stacks + 1;  // the last one is the recovery stack
 
@@ -30,13 +40,29 @@ size_t shift_of(int stack) { return (static_cast<size_t>(stack) * 320) & 8191; }
 
 }  // namespace
 
-FiberStacks::FiberStacks() : base_(reserve(stride * all_stacks)) {
-    for (int i = 0; i < all_stacks; ++i) forbid(base_ + i * stride);
+FiberStacks::FiberStacks() : base_(reserve(stride * all_stacks, PROT_NONE)) {
+    protect(base_ + max_stacks * stride + page_bytes, usable, PROT_READ | PROT_WRITE);
     free_.reserve(max_stacks);
 }
 
+// Without a guard from here on where there are enough of them: what a thread writes below its stack is
+// then its neighbour's.
+void FiberStacks::open_one() {
+    char* const start = base_ + open_ * stride;
+    const bool guarded = guards_left.fetch_sub(1, std::memory_order_relaxed) > 0;
+    if (guarded && mprotect(start + page_bytes, usable, PROT_READ | PROT_WRITE) == 0) {
+        ++open_;
+        return;
+    }
+    protect(start, (all_stacks - open_) * stride, PROT_READ | PROT_WRITE);
+    open_ = all_stacks;
+}
+
 int FiberStacks::take() {
-    if (free_.empty()) return used_++;
+    if (free_.empty()) {
+        if (used_ == open_) open_one();
+        return used_++;
+    }
     const int stack = free_.back();
     free_.pop_back();
     return stack;

@@ -43,8 +43,11 @@ public:
     void span(uint64_t* start, uint64_t* end) const;  // of all stacks
 
 private:
+    void open_one();
+
     char* base_;
     int used_ = 0;
+    int open_ = 0;  // stacks that may be written, from the first on
     std::vector<int> free_;
 };
 

@@ -41,6 +41,14 @@ CUresult read_parameter(const Function& function, size_t index, size_t* offset, 
     return CUDA_SUCCESS;
 }
 
+const Context* home_of(const KernelWork& kernel) {
+    return kernel.function->module == nullptr ? nullptr : kernel.function->module->context;
+}
+
+bool share_context(const Context* now, const Context* next) {
+    return now == nullptr || next == nullptr || now == next;
+}
+
 size_t Function::arg_bytes() const {
     if (entry->param_count == 0) return 0;
     const int last = entry->param_count - 1;

@@ -89,6 +89,7 @@ Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies
         node.memory = own_graph_memory(alloc->address, alloc->bytes, graph.uid);
     if (const auto* free = std::get_if<FreeWork>(&node.work)) note_free_node(free->address, graph.uid);
     graph.holds_memory |= is_memory(node.work);
+    graph.held_conditional |= std::holds_alternative<ConditionalWork>(node.work);
     registry().nodes.insert(&node);
     for (Node* before : dependencies)
         if (!has_edge(*before, node)) {

@@ -40,7 +40,7 @@ CUresult check_free_node(Graph& graph, uint64_t address);
 std::unordered_set<const Node*> ancestry(const std::vector<Node*>& nodes);
 // Each node after those that it depends on; among those that are free, the oldest first.
 std::vector<const Node*> topological_order(const Graph& graph);
-// What cuGraphDebugDotPrint writes.
-std::string dot_text(const Graph& graph);
+// What cuGraphDebugDotPrint writes; the flags are its own.
+std::string dot_text(const Graph& graph, unsigned flags);
 
 }  // namespace lowgraph

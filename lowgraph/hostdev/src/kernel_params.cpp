@@ -1,7 +1,10 @@
 // Parameters of kernel nodes: arguments packed as a launch packs them, launch attributes.
+#include <algorithm>
+
 #include "device.h"
 #include "handles.h"
 #include "launch.h"
+#include "module.h"
 #include "node_params.h"
 
 namespace lowgraph {
@@ -45,7 +48,7 @@ CUresult read_attribute(const KernelWork& work, CUkernelNodeAttrID id, CUkernelN
     } else if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
         value->clusterDim = {work.cluster.x, work.cluster.y, work.cluster.z};
     } else if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
-        value->priority = work.priority;
+        value->priority = std::clamp(work.priority, greatest_priority, least_priority);
     } else {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -68,13 +71,27 @@ CUresult write_attribute(KernelWork& work, CUkernelNodeAttrID id, const CUkernel
     return CUDA_SUCCESS;
 }
 
-void keep_attributes(const Work& now, Work& next) {
+static void take_attributes(const KernelWork& from, KernelWork& to) {
+    to.cooperative = from.cooperative;
+    to.cluster = from.cluster;
+    to.priority = from.priority;
+}
+
+CUresult keep_attributes(const Work& now, Work& next) {
     const auto* const from = std::get_if<KernelWork>(&now);
     auto* const to = std::get_if<KernelWork>(&next);
-    if (from == nullptr || to == nullptr) return;
-    to->cooperative = from->cooperative;
-    to->cluster = from->cluster;
-    to->priority = from->priority;
+    if (from == nullptr || to == nullptr) return CUDA_SUCCESS;
+    take_attributes(*from, *to);
+    return cluster_fits(*to) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+}
+
+CUresult copy_attributes(const KernelWork& from, KernelWork& to) {
+    if (!share_context(home_of(from), home_of(to))) return CUDA_ERROR_INVALID_VALUE;
+    KernelWork next = to;
+    take_attributes(from, next);
+    if (!cluster_fits(next)) return CUDA_ERROR_INVALID_VALUE;
+    to = std::move(next);
+    return CUDA_SUCCESS;
 }
 
 }  // namespace lowgraph

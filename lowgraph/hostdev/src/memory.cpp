@@ -182,7 +182,7 @@ CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, const Context* 
     return CUDA_SUCCESS;
 }
 
-CUresult reserve(size_t bytes, bool charged, PoolKind pool, uint64_t* address) {
+CUresult reserve(size_t bytes, bool charged, PoolKind pool, CUmemoryPool taken_from, uint64_t* address) {
     Tables& all = tables();
     const TableLock hold(all.lock);
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -192,6 +192,7 @@ CUresult reserve(size_t bytes, bool charged, PoolKind pool, uint64_t* address) {
     region->state = RegionState::reserved;
     region->of_graph = !charged;
     region->pool = pool;
+    region->taken_from = taken_from;
     if (charged && !charge(all, *region)) {
         all.regions.erase(region->address);
         return CUDA_ERROR_OUT_OF_MEMORY;

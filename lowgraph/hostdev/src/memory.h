@@ -43,6 +43,7 @@ struct Region {
     size_t mapped = 0;
     RegionKind kind = RegionKind::device;
     PoolKind pool = PoolKind::device;  // of a pool's memory
+    CUmemoryPool taken_from = nullptr;  // the same: which pool's
     Advice advice;                     // of managed memory
     RegionState state = RegionState::live;
     uint64_t id = 0;
@@ -56,7 +57,7 @@ struct Region {
 CUresult allocate(RegionKind kind, size_t bytes, unsigned flags, const Context* owner, uint64_t* address);
 // An address only, for an alloc that comes later: on a stream (`charged` now), or at each launch of
 // a graph (charged by commit; the address stays reserved until abandon).
-CUresult reserve(size_t bytes, bool charged, PoolKind pool, uint64_t* address);
+CUresult reserve(size_t bytes, bool charged, PoolKind pool, CUmemoryPool taken_from, uint64_t* address);
 CUresult commit(uint64_t address);   // the alloc is reached: memory appears
 CUresult release(uint64_t address);  // the free is reached: memory goes, the pointer becomes stale
 // The address itself goes: an alloc node's graph is destroyed, a reservation failed to be used.

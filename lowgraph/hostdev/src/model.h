@@ -52,7 +52,8 @@ struct CopyWork {
     size_t width = 0, height = 1, depth = 1;  // bytes, rows, slices
     size_t dst_pitch = 0, src_pitch = 0;
     size_t dst_rows = 0, src_rows = 0;  // rows from one slice to the next; 0: height
-    bool by_address = false;            // no call said which side is the host's
+    // What the call said of each side; unified: nothing but the address.
+    CUmemorytype dst_told = CU_MEMORYTYPE_DEVICE, src_told = CU_MEMORYTYPE_DEVICE;
 };
 struct FillWork {
     uint64_t dst = 0;
@@ -124,13 +125,14 @@ struct Graph {
     uint64_t uid = 0;          // of the process: addresses are used again, uids are not
     uint64_t cloned_from = 0;  // uid of the graph that this is a clone of; its nodes kept their ids
     bool holds_memory = false;  // a memory node was added, or a free was refused: for good
+    bool held_conditional = false;  // a conditional node was added: for good, in what makes copies
     bool lost = false;          // of a body: a capture into it failed
     std::vector<std::shared_ptr<UserObject>> user_objects;  // one entry a reference
     std::vector<std::shared_ptr<Condition>> conditions;     // made for it, with a node or not yet
     std::vector<uint64_t> inside;  // of a conditional node's body: uids of the graphs around it, outermost first
 };
 
-// ---- Capture state carried by streams and events (capture.cpp owns its meaning) ----
+// ---- Capture state carried by streams and events (capture_rules.cpp owns its meaning) ----
 struct Capture {
     uint64_t id = 0;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -144,6 +146,11 @@ struct Capture {
     std::vector<Node*> let_go;     // ends that cuStreamUpdateCaptureDependencies took off their stream
     std::vector<Stream*> members;  // origin first, then streams that joined by an event wait
 };
+// What a program sets for a stream's work; it changes nothing here, and is told again.
+struct StreamSettings {
+    CUaccessPolicyWindow window{};
+    CUsynchronizationPolicy waits = CU_SYNC_POLICY_AUTO;
+};
 struct Stream {
     Context* context = nullptr;
     unsigned flags = 0;  // CU_STREAM_NON_BLOCKING or 0
@@ -153,6 +160,7 @@ struct Stream {
     std::shared_ptr<Capture> capture;   // null: not capturing
     std::vector<Node*> tail;            // the nodes that the next captured node will depend on
     bool is_legacy = false, is_per_thread = false;
+    StreamSettings settings;
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING) && !is_legacy; }
 };
 struct Event {

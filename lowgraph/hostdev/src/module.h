@@ -46,6 +46,10 @@ Function* find_function(CUfunction handle);  // null: not a kernel of a loaded m
 CUresult read_attribute(const Function& function, CUfunction_attribute attribute, int* value);
 CUresult write_attribute(Function& function, CUfunction_attribute attribute, int value);
 CUresult read_parameter(const Function& function, size_t index, size_t* offset, size_t* size);
+// The context of a kernel's module; null: a library's, or gone.
+const Context* home_of(const KernelWork& kernel);
+// Of one context both, or of none in particular: a library's kernel, memory of a pool.
+bool share_context(const Context* now, const Context* next);
 void destroy_modules(const Context* context);  // context teardown; null: the libraries
 
 }  // namespace lowgraph

@@ -51,7 +51,7 @@ CUresult set(CUgraphNode handle, Read read) {
     if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
     Node* const node = find_node(handle);
     if (work.index() != node->work.index()) return CUDA_ERROR_INVALID_VALUE;
-    keep_attributes(node->work, work);
+    if (const CUresult code = keep_attributes(node->work, work); code != CUDA_SUCCESS) return code;
     node->work = std::move(work);
     return CUDA_SUCCESS;
 }

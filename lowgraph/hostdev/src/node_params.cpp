@@ -6,6 +6,7 @@
 #include "graph_memory.h"
 #include "handles.h"
 #include "memory.h"
+#include "pool.h"
 #include "stream.h"
 #include "words.h"
 
@@ -64,6 +65,7 @@ CUresult read_params(const CUDA_MEMCPY3D& params, Work* work) {
     copy.width = params.WidthInBytes, copy.height = params.Height, copy.depth = params.Depth;
     copy.dst_pitch = params.dstPitch, copy.src_pitch = params.srcPitch;
     copy.dst_rows = params.dstHeight, copy.src_rows = params.srcHeight;
+    copy.dst_told = params.dstMemoryType, copy.src_told = params.srcMemoryType;
     const End dst{params.dstMemoryType, params.dstHost, params.dstDevice, params.dstXInBytes,
                   params.dstY,          params.dstZ,    params.dstPitch,  params.dstHeight};
     const End src{params.srcMemoryType, params.srcHost, params.srcDevice, params.srcXInBytes,
@@ -130,7 +132,7 @@ CUresult read_params(CUDA_MEM_ALLOC_NODE_PARAMS& params, Work* work) {
                        params.poolProps.location.id == 0;
     if (!plain || params.bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
     uint64_t address = 0;
-    const CUresult code = reserve(params.bytesize, false, PoolKind::device, &address);
+    const CUresult code = reserve(params.bytesize, false, PoolKind::device, default_pool(), &address);
     if (code != CUDA_SUCCESS) return code;
     params.dptr = address;
     *work = AllocWork{address, params.bytesize};
@@ -183,12 +185,7 @@ void write_params(const CopyWork& work, CUDA_MEMCPY3D* params) {
     params->WidthInBytes = work.width, params->Height = work.height, params->Depth = work.depth;
     params->dstPitch = work.dst_pitch, params->srcPitch = work.src_pitch;
     params->dstHeight = work.dst_rows, params->srcHeight = work.src_rows;
-    // With managed memory on one side a driver tells of both by their addresses alone, and with the
-    // host's where the call had not told either.
-    const bool on_device = work.dst_kind == CU_MEMORYTYPE_DEVICE && work.src_kind == CU_MEMORYTYPE_DEVICE;
-    const bool plain = !is_managed(work.dst) && !is_managed(work.src) && (on_device || !work.by_address);
-    params->dstMemoryType = plain ? work.dst_kind : CU_MEMORYTYPE_UNIFIED;
-    params->srcMemoryType = plain ? work.src_kind : CU_MEMORYTYPE_UNIFIED;
+    params->dstMemoryType = work.dst_told, params->srcMemoryType = work.src_told;
     const void* dst_host = nullptr;
     write_end(params->dstMemoryType, work.dst, &dst_host, &params->dstDevice);
     params->dstHost = const_cast<void*>(dst_host);

@@ -29,7 +29,8 @@ void write_params(const AllocWork& work, CUDA_MEM_ALLOC_NODE_PARAMS* params);
 // Launch attributes that kernel nodes carry.
 CUresult read_attribute(const KernelWork& work, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value);
 CUresult write_attribute(KernelWork& work, CUkernelNodeAttrID id, const CUkernelNodeAttrValue& value);
-// Attributes are no parameters: new parameters leave them as they are.
-void keep_attributes(const Work& now, Work& next);
+// Attributes are no parameters: new parameters leave them as they are, which may refuse them.
+CUresult keep_attributes(const Work& now, Work& next);
+CUresult copy_attributes(const KernelWork& from, KernelWork& to);
 
 }  // namespace lowgraph

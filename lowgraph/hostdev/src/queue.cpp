@@ -1,53 +1,23 @@
 #include "queue.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-
-#include <immintrin.h>
 
 #include "capture.h"
 #include "check.h"
 #include "context.h"
 #include "engine.h"
-#include "shuffle.h"
+#include "executors.h"
 #include "stream.h"
 
 namespace lowgraph {
-namespace {
-
-// Enough for a host function that waits for another stream's work; kernels share the engine's
-// workers.
-constexpr int executor_threads = 4;
-
-struct Orphan {
-    Ticket last;
-    const Context* context = nullptr;
-    bool blocking = false;
-};
-
-struct Queue {
-    std::deque<Ticket> ready;
-    std::atomic<bool> any_ready{false};  // of `ready`, for a look without the lock
-    size_t looking = 0;                  // executor threads that look for work without the lock
-    std::condition_variable work_ready, work_done;
-    size_t awaiting_all = 0;  // threads that wait for nothing to be in flight
-    size_t in_flight = 0;         // queued or running
-    uint64_t issued = 0;
-    Ticket barrier;               // the newest enqueue_barrier
-    std::vector<Orphan> orphans;  // unfinished work of destroyed streams
-    int threads = 0;
-    int away = 0;  // of those, in wait_for_others
-    bool blocking = false;
-};
 
 // Leaked: the threads still wait in it while the process is torn down.
 Queue& queue() {
     static Queue* const instance = new Queue;
     return *instance;
 }
+
+namespace {
 
 void make_ready(const Ticket& op) {
     queue().ready.push_back(op);
@@ -69,6 +39,8 @@ void wait_for(const Ticket& op, const Ticket& earlier) {
     ++op->missing;
 }
 
+}  // namespace
+
 void complete(const Ticket& op) {
     Queue& all = queue();
     // What the work owns goes now, not when its stream's next work replaces it.
@@ -76,6 +48,7 @@ void complete(const Ticket& op) {
     op->action = nullptr;
     op->staging = {};
     op->done = true;
+    note_progress();
     if (checking()) race_end(op->stamp);
     size_t made_ready = 0;
     for (const Ticket& follower : op->followers) {
@@ -89,78 +62,7 @@ void complete(const Ticket& op) {
     if (op->awaited || (all.in_flight == 0 && all.awaiting_all != 0)) all.work_done.notify_all();
 }
 
-// Records need their op: an event that was recorded again since keeps the newer time.
-void reach_record(const RecordWork& record, const Op* op) {
-    Event* event = find_event(reinterpret_cast<CUevent>(record.event));
-    if (event != nullptr && event->recorded.get() == op) event->time_ms = now_ms();
-}
-
-void run_op(const Ticket& op, Lock& lock) {
-    if (context_error() != CUDA_SUCCESS) return;  // nothing runs any more in a broken context
-    if (const auto* record = std::get_if<RecordWork>(&op->work))
-        return reach_record(*record, op.get());
-    if (!op->action && std::holds_alternative<EmptyWork>(op->work)) return;
-    lock.unlock();
-    if (checking()) running_work() = {op->stamp, nullptr, 0};
-    const CUresult code = op->action ? op->action() : run_work(op->work);
-    take(lock);
-    if (code != CUDA_SUCCESS) set_context_error(code, "work queued earlier failed");
-}
-
-// The oldest; in shuffle mode whichever the seed and the ops' numbers put first.
-Ticket take_ready() {
-    std::deque<Ticket>& ready = queue().ready;
-    auto chosen = ready.begin();
-    if (shuffling()) {
-        const auto rank = [](const Ticket& op) { return mixed(shuffle().seed, ~op->number); };
-        chosen = std::ranges::min_element(ready, {}, rank);
-    }
-    const Ticket op = *chosen;
-    ready.erase(chosen);
-    queue().any_ready.store(!ready.empty(), std::memory_order_relaxed);
-    return op;
-}
-
-// Shuffle mode: nothing runs at once because it could.
-void hold_back(const Op& op, Lock& lock) {
-    begin_op(op.number);
-    const uint32_t delay = op_delay();
-    if (delay == 0) return;
-    lock.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(delay));
-    lock.lock();
-}
-
-// For about 10 us: launches follow one another, and each sleep between two costs a wake-up and the
-// engine's signals, given back and taken again.
-void look_for_work(Lock& lock) {
-    Queue& all = queue();
-    ++all.looking;
-    lock.unlock();
-    for (int spin = 0; spin < 300 && !all.any_ready.load(std::memory_order_relaxed); ++spin)
-        _mm_pause();
-    take(lock);
-    --all.looking;
-    if (all.in_flight == 0) engine_rest();
-}
-
-void execute() {
-    Queue& all = queue();
-    Lock lock(big_lock);
-    for (;;) {
-        if (all.ready.empty()) look_for_work(lock);
-        all.work_ready.wait(lock, [&] { return !all.ready.empty(); });
-        const Ticket op = take_ready();
-        if (shuffling()) hold_back(*op, lock);
-        run_op(op, lock);
-        complete(op);
-    }
-}
-
-void hire() {
-    for (Queue& all = queue(); all.threads < executor_threads + all.away; ++all.threads)
-        std::thread(execute).detach();
-}
+namespace {
 
 Ticket add(const Ticket& op) {
     hire();
@@ -223,6 +125,7 @@ Ticket enqueue_after(Stream& stream, Work&& work, const Ticket& also) {
 }
 
 Ticket enqueue_op(Stream& stream, const Ticket& op, const Ticket& also) {
+    op->stream = reinterpret_cast<uint64_t>(&stream);
     if (checking()) op->stamp = race_issue(stream.id);
     wait_for(op, stream.last);
     wait_for(op, also);
@@ -245,13 +148,6 @@ CUresult settle(Entry& entry, const Ticket& ticket) {
     await(ticket, entry.lock());  // no finish: another mode would not have waited
     return context_error();
 }
-
-void leave_executor() {
-    ++queue().away;
-    hire();
-}
-
-void return_to_executor() { --queue().away; }
 
 bool is_done(const Ticket& ticket) { return ticket == nullptr || ticket->done; }
 

@@ -18,6 +18,7 @@ struct Op {
     unsigned missing = 0;  // unfinished ops that it waits for
     bool done = false;
     bool awaited = false;  // a thread sleeps until it is done
+    uint64_t stream = 0;   // the handle of its stream, for messages; 0: of none
     Stamp stamp;  // its place in the order of works, while checking
 };
 
@@ -53,10 +54,18 @@ void finish_all(Lock& lock);
 // The calling executor thread is about to wait for others, and another one takes its place; it is back.
 void leave_executor();
 void return_to_executor();
+// How often the device's work went on. Meanwhile it does nothing but wait for words if `only_waits`.
+uint64_t progress();
+bool only_waits();
+void note_progress();
+// Of the op that the calling executor thread carries out: the handle of its stream, 0 for none.
+uint64_t running_stream();
+
+enum class Waited { there, broke, overdue };
 // For work that waits for the host or for another stream: looks until `there` says so, with another
-// thread in the place of the calling executor thread. False: the context broke meanwhile. `there` is
-// called with big_lock.
-bool wait_for_others(const std::function<bool()>& there);
+// thread in the place of the calling executor thread. broke: the context did meanwhile. overdue: for
+// kernel_seconds() the device had nothing to do but to wait. `there` is called with big_lock.
+Waited wait_for_others(const std::function<bool()>& there);
 
 // Looks at every canary; damage becomes the sticky error. For synchronizing calls, when idle.
 void check_memory();

@@ -15,6 +15,9 @@ void race_start();
 // have been checked). A volatile access counts as atomic: neither can race with its like.
 void race_access(const Access& access, Space space);
 
+// The detector's time: what is ordered after an access made now has a later one.
+uint32_t race_now();
+
 // __threadfence, __threadfence_system; device false: __threadfence_block.
 void race_fence(bool device);
 
@@ -26,5 +29,7 @@ void race_work_end();
 // Stream-ordered memory comes and goes: its first and its last use.
 void race_allocated(uint64_t address, uint64_t bytes);
 void race_freed(uint64_t address);
+// Memory that nobody has used yet: what was there before was something else.
+void race_unused(uint64_t start, uint64_t end);
 
 }  // namespace lowgraph

@@ -18,6 +18,8 @@ void race_access(const Access& access, Space space) {
     detector.access(access, space);
 }
 
+uint32_t race_now() { return RaceDetector::instance().now(); }
+
 void race_fence(bool device) { RaceDetector::instance().fence(device); }
 
 }  // namespace lowgraph
@@ -53,6 +55,7 @@ void RaceDetector::compare(const Access& access, Space space) {
     }
     const Mark mark = Mark::make(order_.clock_of(thread), thread, access.atomic,
                                  sites_.number_of(access.pc));
+    if (access.of_block) sites_.set_of_block(mark.site());
     const uint32_t horizon =
         space == Space::shared ? order_.block_start : order_.launch_start;
     const Look look{access, space, mark, horizon};
@@ -69,7 +72,8 @@ void RaceDetector::look_at_page(const Look& look, uint64_t address, uint32_t byt
     Shadow& shadow = look.space == Space::shared ? shared_ : global_;
     Page& page = shadow.page_of(address);
     if (look.space == Space::global)
-        shadow.note(page, address, bytes, look.access.write, order_.launch_start);
+        shadow.note(page, address, bytes, touch_kind(look.access.write, look.access.atomic && !look.access.of_block),
+                    order_.launch_start);
     if (const uint64_t ends = address | bytes; ends & ((1u << page.shift) - 1))
         page.refine(ends & 1 ? 0 : 1);
     const uint64_t step = uint64_t{1} << page.shift;
@@ -109,6 +113,10 @@ void RaceDetector::write_atomically(Cell& cell, const Look& look) {
     expect_order(cell.writer, true, look);
     for (const Mark& reader : cell.readers)
         if (!reader.atomic()) expect_order(reader, false, look);
+    for (const Mark& atomic : cell.atomics) {
+        const bool narrow = look.access.of_block || sites_.is_of_block(atomic.site());
+        if (narrow && !in_this_block(atomic)) expect_order(atomic, true, look);
+    }
     if (!in_this_block(cell.atomics[0])) cell.atomics[1] = cell.atomics[0];
     cell.atomics[0] = look.mark;
 }

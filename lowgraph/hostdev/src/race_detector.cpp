@@ -98,13 +98,18 @@ std::string RaceDetector::describe(Mark mark, bool wrote, const Look& look) cons
     std::string text = verb(access.write, access.atomic, false);
     text += access.bytes == 1 ? " 1 byte" : " " + std::to_string(access.bytes) + " bytes";
     if (look.space == Space::shared) text += " of " + title_of_shared(access);
+    if (access.copy_since != 0) text += " as its asynchronous copy arrives";
     text += " that ";
     text += !own_block ? "another block "
+            : mark.thread() == look.mark.thread() ? "it "
             : own_warp ? "another lane of its warp "
                        : "another thread of its block ";
     text += verb(wrote, mark.atomic(), true);
+    if (wrote && wrote_under_way(mark, look)) return text + " while that was under way";
     if (!own_block) {
         text += ", with no __threadfence() and atomic between them";
+        if (access.of_block || sites_.is_of_block(mark.site()))
+            text += "; an atomic of block scope (..._block) holds within its block only";
         return text + note_on_arguments(access.address);
     }
     text += own_warp ? ", with no __syncwarp() or __syncthreads() between them"

@@ -26,6 +26,7 @@ public:
     void deadlock(Block& block) override;
 
     void access(const Access& access, Space space);
+    uint32_t now() const { return order_.now(); }
     void fence(bool device) { order_.fence(lowgraph_thread.linear, device); }
 
 private:
@@ -55,11 +56,18 @@ private:
     void write_atomically(Cell& cell, const Look& look);
     void remember_reader(Cell& cell, const Look& look) const;
     bool in_this_block(Mark mark) const { return mark.clock >= order_.block_start; }
-    // The access must come after the mark's, which wrote or else read.
+    // The access must come after the mark's, which wrote or else read; and nobody may have written
+    // what a copy that arrives was under way with, however barriers order the two.
     void expect_order(Mark mark, bool wrote, const Look& look) {
         if (mark.clock < look.horizon) return;
+        if (wrote && wrote_under_way(mark, look)) return found(mark, wrote, look);
         if (in_this_block(mark) && order_.follows(look.mark.thread(), mark)) return;
         if (!log_.follows(look.mark.thread(), mark)) found(mark, wrote, look);
+    }
+
+    static bool wrote_under_way(Mark mark, const Look& look) {
+        const uint32_t since = look.access.copy_since;
+        return __builtin_expect(since != 0, 0) && mark.clock > since;
     }
 
     bool tell_first(uint64_t one_place, uint64_t other_place);

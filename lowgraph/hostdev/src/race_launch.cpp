@@ -27,13 +27,16 @@ Mark RaceDetector::last_access(const Cell& cell, bool write) const {
 void RaceDetector::add_touched(const Page& page, TouchedBuilder& touched) const {
     const uint64_t base = page.number * Page::bytes, unit = uint64_t{1} << page.shift;
     for (uint64_t word = 0; word < Page::bytes / 64; ++word) {
-        uint64_t rest = page.read[word] | page.written[word];
+        uint64_t rest = 0;
+        for (const auto& bits : page.touched) rest |= bits[word];
         while (rest != 0) {
             const auto bit = static_cast<uint64_t>(__builtin_ctzll(rest));
-            const bool write = page.written[word] >> bit & 1;
+            Touch how = 0;
+            for (unsigned kind = 0; kind < touch_kinds; ++kind)
+                how |= Touch((page.touched[kind][word] >> bit & 1) << kind);
             const uint64_t start = base + word * 64 + bit;
-            const Mark mark = last_access(page.cell_at(start), write);
-            touched.add(start, page.shift, write, {thread_of(mark), mark.site()});
+            const Mark mark = last_access(page.cell_at(start), has_write(how));
+            touched.add(start, page.shift, how, {thread_of(mark), mark.site()});
             rest &= ~(((uint64_t{1} << unit) - 1) << bit);
         }
     }

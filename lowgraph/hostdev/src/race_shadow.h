@@ -1,5 +1,5 @@
 // What the race detector remembers of memory: for each unit of it the last accesses that a later
-// one could race with, and for each byte whether the launch that runs read or wrote it.
+// one could race with, and for each byte how the launch that runs touched it.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -27,6 +27,21 @@ struct Mark {
     }
 };
 constexpr uint32_t max_sites = 1u << 21;
+
+// How a byte was touched: one bit for each kind of access, by its number.
+using Touch = uint8_t;
+constexpr unsigned touch_kinds = 4;
+constexpr unsigned touch_kind(bool write, bool atomic) { return (atomic ? 2 : 0) + (write ? 1 : 0); }
+constexpr Touch touch(bool write, bool atomic) { return Touch(1u << touch_kind(write, atomic)); }
+constexpr bool has_write(Touch how) { return how & (touch(true, false) | touch(true, true)); }
+// Atomics do not race with one another: those of two nodes of a graph neither.
+constexpr bool may_race(Touch a, Touch b) {
+    const auto one_way = [](Touch x, Touch y) {
+        return (x & touch(true, false) && y != 0) ||
+               (x & touch(true, true) && y & touch(false, false));
+    };
+    return one_way(a, b) || one_way(b, a);
+}
 
 // Of one unit. A plain write forgets the reads and atomics before it: what comes later is ordered
 // after them if it is ordered after the write, unless they raced with the write already.
@@ -62,7 +77,7 @@ struct Page {
     const uint64_t number;
     uint32_t launch = 0;  // the start of the launch that the bits are of
     unsigned shift = 2;   // a unit is 1 << shift bytes: 4, until an access needs a smaller one
-    uint64_t read[bytes / 64] = {}, written[bytes / 64] = {};
+    uint64_t touched[touch_kinds][bytes / 64] = {};
     std::unique_ptr<Cell, Free> cells;  // zeroed by the system when first touched
 };
 
@@ -74,8 +89,8 @@ public:
         if (__builtin_expect(near == nullptr || near->number != number, 0)) near = find(number);
         return *near;
     }
-    // Notes the bytes, all in the page, as read or written by the launch that began at `launch`.
-    void note(Page& page, uint64_t address, uint32_t bytes, bool write, uint32_t launch);
+    // Notes the bytes, all in the page, as touched by the launch that began at `launch`.
+    void note(Page& page, uint64_t address, uint32_t bytes, unsigned kind, uint32_t launch);
     std::vector<Page*>& touched() { return touched_; }  // by `note`, since the last `begin_launch`
     // Between launches only the bits of the last one matter: pages go when they are many.
     void begin_launch();
@@ -92,15 +107,15 @@ private:
     std::vector<Page*> touched_;
 };
 
-inline void Shadow::note(Page& page, uint64_t address, uint32_t bytes, bool write,
+inline void Shadow::note(Page& page, uint64_t address, uint32_t bytes, unsigned kind,
                          uint32_t launch) {
     if (page.launch != launch) {
         page.launch = launch;
-        for (uint64_t& bits : page.read) bits = 0;
-        for (uint64_t& bits : page.written) bits = 0;
+        for (auto& bits : page.touched)
+            for (uint64_t& word : bits) word = 0;
         touched_.push_back(&page);
     }
-    uint64_t* const bits = write ? page.written : page.read;
+    uint64_t* const bits = page.touched[kind];
     uint64_t at = address % Page::bytes;
     for (const uint64_t end = at + bytes; at < end;) {
         const uint64_t stop = end < (at | 63) + 1 ? end : (at | 63) + 1;

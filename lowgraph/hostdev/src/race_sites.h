@@ -1,6 +1,7 @@
 // Places in kernels' code by number, so that a Mark holds one in few bits.
 #pragma once
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "race_shadow.h"
@@ -15,6 +16,11 @@ public:
         return near.pc == pc ? near.number : find(pc);
     }
     uint64_t pc(uint32_t number) const { return pcs_[number]; }
+    // The atomic there has the scope of its block.
+    void set_of_block(uint32_t number) { of_block_.insert(number); }
+    bool is_of_block(uint32_t number) const {
+        return !of_block_.empty() && of_block_.contains(number);
+    }
 
 private:
     static constexpr size_t slots = 4096;
@@ -36,6 +42,7 @@ private:
     Near near_[slots];
     std::unordered_map<uint64_t, uint32_t> numbers_;
     std::vector<uint64_t> pcs_ = {0};
+    std::unordered_set<uint32_t> of_block_;
 };
 
 inline Sites& sites() {

@@ -81,6 +81,7 @@ public:
     bool any_fence() const { return any_fence_; }  // in this launch
     bool any_block_fence() const { return any_block_fence_; }
     // So late that the next launch must not begin before everything is forgotten.
+    uint32_t now() const { return time_; }
     bool worn() const { return time_ > 3u << 30; }
     void rewind() { *this = ThreadOrder(); }
 

@@ -87,18 +87,18 @@ void Touched::forget(uint64_t start, uint64_t end) {
     std::vector<Range> left;
     for (const Range& range : ranges) {
         if (range.start < start)
-            left.push_back({range.start, std::min(range.end, start), range.write});
-        if (range.end > end) left.push_back({std::max(range.start, end), range.end, range.write});
+            left.push_back({range.start, std::min(range.end, start), range.how});
+        if (range.end > end) left.push_back({std::max(range.start, end), range.end, range.how});
     }
     ranges = std::move(left);
 }
 
-void TouchedBuilder::add(uint64_t start, unsigned shift, bool write, Toucher toucher) {
+void TouchedBuilder::add(uint64_t start, unsigned shift, Touch how, Toucher toucher) {
     const uint64_t end = start + (uint64_t{1} << shift);
     std::vector<Range>& ranges = touched_.ranges;
     const bool goes_on = !ranges.empty() && end_ == start;
-    if (goes_on && ranges.back().write == write) ranges.back().end = end;
-    else ranges.push_back({start, end, write});
+    if (goes_on && ranges.back().how == how) ranges.back().end = end;
+    else ranges.push_back({start, end, how});
     if (!goes_on || shift != shift_) {
         touched_.touchers.add(start_, shift_, codes_);
         codes_.clear();

@@ -10,10 +10,10 @@
 
 namespace lowgraph {
 
-// Bytes that a work has written, or has only read.
+// Bytes that a work has touched alike.
 struct Range {
     uint64_t start, end;
-    bool write;
+    Touch how;
     bool operator==(const Range&) const = default;
 };
 
@@ -66,7 +66,7 @@ using SharedTouched = std::shared_ptr<const Touched>;
 // A launch's, unit by unit in the order of addresses.
 class TouchedBuilder {
 public:
-    void add(uint64_t start, unsigned shift, bool write, Toucher toucher);
+    void add(uint64_t start, unsigned shift, Touch how, Toucher toucher);
     Touched take();
 
 private:

@@ -39,8 +39,8 @@ Clash clash_of(const std::vector<Range>& earlier, const std::vector<Range>& late
     auto b = later.begin();
     while (a != earlier.end() && b != later.end()) {
         const uint64_t start = std::max(a->start, b->start), end = std::min(a->end, b->end);
-        if (start < end && (a->write || b->write)) {
-            if (clash.bytes == 0) clash = {a->write, b->write, start, 0};
+        if (start < end && may_race(a->how, b->how)) {
+            if (clash.bytes == 0) clash = {has_write(a->how), has_write(b->how), start, 0};
             clash.bytes += end - start;
         }
         a->end < b->end ? ++a : ++b;
@@ -140,7 +140,7 @@ void race_work_begin(const char* what) { running_ranges() = {what, {}}; }
 void race_range(uint64_t address, uint64_t bytes, bool write) {
     Region region;
     if (bytes != 0 && find_region(address, bytes, &region))
-        running_ranges().touched.ranges.push_back({address, address + bytes, write});
+        running_ranges().touched.ranges.push_back({address, address + bytes, touch(write, false)});
 }
 
 void race_work_end() {
@@ -150,15 +150,17 @@ void race_work_end() {
     touched = {};
 }
 
+void race_unused(uint64_t start, uint64_t end) { works().forget(start, end); }
+
 void race_allocated(uint64_t address, uint64_t bytes) {
     works().forget(address, address + bytes);
-    works().add("allocation", Grid(), {{{address, address + bytes, true}}, {}});
+    works().add("allocation", Grid(), {{{address, address + bytes, touch(true, false)}}, {}});
 }
 
 void race_freed(uint64_t address) {
     Region region;
     if (!find_region(address, 1, &region)) return;
-    const Range whole{region.address, region.address + region.bytes, true};
+    const Range whole{region.address, region.address + region.bytes, touch(true, false)};
     works().add("free", Grid(), {{whole}, {}});
 }
 

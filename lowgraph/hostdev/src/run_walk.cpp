@@ -15,6 +15,7 @@ public:
     bool over() const { return open_.empty(); }
     bool can_move() const { return !movable().empty(); }  // else every open node waits for a word
     CUresult step();
+    CUresult overdue() const;  // says so of one of those that wait
 
 private:
     struct Open {  // a node whose turn it may be
@@ -85,6 +86,15 @@ CUresult Walk::step() {
     return code;
 }
 
+CUresult Walk::overdue() const {
+    for (const Open& open : open_) {
+        if (open.child && !open.child->over()) return open.child->overdue();
+        const auto* const words = std::get_if<WordsWork>(&image_.nodes[open.place]->work);
+        if (words != nullptr) return end_wait(*words, open.operations, &image_, open.place);
+    }
+    return CUDA_ERROR_UNKNOWN;  // never: what cannot go on waits for a word
+}
+
 void Walk::close(size_t position) {
     const uint32_t place = open_[position].place;
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(position));
@@ -96,9 +106,11 @@ void Walk::close(size_t position) {
 
 CUresult run_walk(const ExecImage& image) {
     for (Walk walk(image); !walk.over();) {
-        if (image.holds_words && !wait_for_others([&walk] { return walk.can_move(); }))
-            return CUDA_ERROR_UNKNOWN;  // what broke is told
-        const CUresult code = walk.step();
+        const Waited waited = image.holds_words
+                                  ? wait_for_others([&walk] { return walk.can_move(); })
+                                  : Waited::there;
+        if (waited == Waited::broke) return CUDA_ERROR_UNKNOWN;  // what broke is told
+        const CUresult code = waited == Waited::there ? walk.step() : walk.overdue();
         if (code != CUDA_SUCCESS) return code;
     }
     return CUDA_SUCCESS;

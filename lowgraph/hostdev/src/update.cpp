@@ -101,23 +101,15 @@ using Result = CUgraphExecUpdateResult;
 constexpr Result fits = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 constexpr Result parameters = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 
-// Of one context both, or of none in particular: a library's kernel, memory of a pool.
-bool share_context(const Context* now, const Context* next) {
-    return now == nullptr || next == nullptr || now == next;
-}
-
-const Context* home_of(const KernelWork& kernel) {
-    return kernel.function->module == nullptr ? nullptr : kernel.function->module->context;
-}
-
 Result compare(const KernelWork& now, const KernelWork& next) {
     if (!share_context(home_of(now), home_of(next)))
         return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
     return now.cooperative == next.cooperative ? fits : CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
 }
 
-// Managed memory takes any direction, and gives it up too.
+// What the calls told of the sides stays. Managed memory takes any direction, and gives it up too.
 bool share_direction(const CopyWork& now, const CopyWork& next) {
+    if (now.dst_told != next.dst_told || now.src_told != next.src_told) return false;
     const bool same = now.dst_kind == next.dst_kind && now.src_kind == next.src_kind;
     return same || is_managed(next.dst) || is_managed(next.src) || is_managed(now.dst) || is_managed(now.src);
 }

@@ -88,9 +88,9 @@ void start(Watch& all) {
 
 void set_kernel_seconds(double seconds) { watch().seconds.store(seconds); }
 
-void start_clock(Job& job) {
-    job.seconds = watch().seconds.load(std::memory_order_relaxed);
-}
+double kernel_seconds() { return watch().seconds.load(std::memory_order_relaxed); }
+
+void start_clock(Job& job) { job.seconds = kernel_seconds(); }
 
 OnTheClock::OnTheClock(Job& job) {
     if (job.seconds <= 0) return;

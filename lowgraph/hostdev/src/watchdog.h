@@ -1,4 +1,4 @@
-// The time limit of a launch, for kernels that never end.
+// The time limit of a launch, for kernels that never end; and of a wait for a word (words.h).
 #pragma once
 #include "block.h"
 
@@ -6,6 +6,7 @@ namespace lowgraph {
 
 // Seconds of processor time that each thread of a launch may take from now on; 0: as long as it wants.
 void set_kernel_seconds(double seconds);
+double kernel_seconds();
 
 // A launch begins: it gets its limit.
 void start_clock(Job& job);

@@ -5,6 +5,7 @@
 
 namespace lowgraph {
 
+struct AsyncCopy;
 struct Block;
 struct Job;
 struct Warp;
@@ -27,6 +28,11 @@ public:
     virtual void outside_mask(Block& block, uint32_t mask, const char* file, int line) = 0;
     // No thread of the block can go on.
     virtual void deadlock(Block& block) = 0;
+
+    // The running thread starts an asynchronous copy, or has waited for one, which is about to be
+    // made. The watcher may set Block::to_end too.
+    virtual void copy_starts(Block&, AsyncCopy&) {}
+    virtual void copy_arrives(Block&, const AsyncCopy&) {}
 
     // The running thread's instruction at pc met memory that it may not touch. True: it is told, and
     // the block is to end without a fault.

@@ -134,10 +134,15 @@ CUresult run_some(const WordsWork& work, size_t* next) {
     return CUDA_SUCCESS;
 }
 
-CUresult run_words(const WordsWork& work) {
+CUresult run_words(const WordsWork& work, const ExecImage* image, size_t place) {
     for (size_t next = 0; next < work.operations.size();) {
-        if (!wait_for_others([&] { return can_go_on(work, next); })) return CUDA_ERROR_UNKNOWN;
-        if (const CUresult code = run_some(work, &next); code != CUDA_SUCCESS) return code;
+        CUresult code = CUDA_ERROR_UNKNOWN;
+        switch (wait_for_others([&] { return can_go_on(work, next); })) {
+            case Waited::there: code = run_some(work, &next); break;
+            case Waited::overdue: code = end_wait(work, next++, image, place); break;
+            case Waited::broke: break;  // what broke is told
+        }
+        if (code != CUDA_SUCCESS) return code;
     }
     return CUDA_SUCCESS;
 }

@@ -16,7 +16,11 @@ bool have_same_kinds(const WordsWork& now, const WordsWork& next);
 bool can_go_on(const WordsWork& work, size_t next);
 // Carries out one after another from `*next`, up to a wait whose value is not there.
 CUresult run_some(const WordsWork& work, size_t* next);
-// All of them, on an executor thread; a wait lasts until somebody stores the value.
-CUresult run_words(const WordsWork& work);
+// All of them, on an executor thread; a wait lasts until somebody stores the value. image, place: of
+// a node whose graph runs in the order of its image, or null.
+CUresult run_words(const WordsWork& work, const ExecImage* image = nullptr, size_t place = 0);
+// The wait `next` was overdue (wait_for_others): says so. In the check build a finding, and success: the
+// wait counts as done. Else the context's error, which is returned.
+CUresult end_wait(const WordsWork& work, size_t next, const ExecImage* image, size_t place);
 
 }  // namespace lowgraph

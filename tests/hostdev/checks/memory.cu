@@ -194,3 +194,91 @@ extern "C" __global__ void local_clean(float* y, const float* x, int n) {
     __threadfence();
     y[threadIdx.x] = sum;
 }
+
+// The heap of kernels: each thread's own piece, and one that a block hands round.
+extern "C" __global__ void heap_clean(float* y, const float* x, int n) {
+    __shared__ float* common;
+    float* own = new float[threadIdx.x + 1];
+    for (int i = 0; i <= threadIdx.x; i++) own[i] = x[threadIdx.x];
+    if (threadIdx.x == 0) common = (float*)malloc(32 * sizeof(float));
+    __syncthreads();
+    common[31 - threadIdx.x] = own[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = common[threadIdx.x];
+    __syncthreads();
+    delete[] own;
+    if (threadIdx.x == 0) free(common);
+}
+extern "C" __global__ void heap_past_end(float* y, const float* x, int n) {
+    float* own = new float[4];
+    for (int i = 0; i <= 4; i++)
+        own[i] = x[i];  // BUG out-of-bounds None
+    y[threadIdx.x] = own[0];
+    delete[] own;
+}
+extern "C" __global__ void heap_freed(float* y, const float* x, int n) {
+    float* own = (float*)malloc(16);
+    own[1] = x[1];
+    free(own);
+    y[threadIdx.x] = own[1];  // BUG use-after-free None
+}
+extern "C" __global__ void heap_freed_twice(float* y, const float* x, int n) {
+    float* own = new float[4];
+    own[0] = x[0];
+    delete[] own;
+    delete[] own;  // BUG use-after-free None
+}
+extern "C" __global__ void heap_race_clean(float* y, const float* x, int n) {
+    for (int round = 0; round < 3; round++) {  // what one thread frees may not come to be another's
+        float* own = new float[4];
+        own[round] = x[threadIdx.x];
+        y[threadIdx.x] = own[round];
+        delete[] own;
+    }
+}
+// A struct is copied with its padding, which nobody has written: no use of it.
+struct Tagged {
+    char tag;
+    double value;
+};
+extern "C" __global__ void padding_clean(float* y, const float* x, int n) {
+    __shared__ Tagged all[32], turned[32];
+    all[threadIdx.x].tag = 1;
+    all[threadIdx.x].value = x[threadIdx.x];
+    __syncthreads();
+    turned[threadIdx.x] = all[31 - threadIdx.x];
+    y[threadIdx.x] = turned[threadIdx.x].tag + (float)turned[threadIdx.x].value;
+}
+// A member that is missing is missing in the copy, and told where it is used.
+extern "C" __global__ void copied_hole(float* y, const float* x, int n) {
+    __shared__ Tagged all[32], turned[32];
+    all[threadIdx.x].value = x[threadIdx.x];
+    __syncthreads();
+    turned[threadIdx.x] = all[31 - threadIdx.x];
+    y[threadIdx.x] = turned[threadIdx.x].tag +  // BUG uninitialised-read turned
+                     (float)turned[threadIdx.x].value;
+}
+// What is read as one number is used.
+extern "C" __global__ void half_a_number(float* y, const float* x, int n) {
+    __shared__ __align__(8) float pair[64];
+    pair[2 * threadIdx.x] = x[threadIdx.x];
+    long long both = *(const long long*)&pair[2 * threadIdx.x];  // BUG uninitialised-read pair
+    y[threadIdx.x] = (float)both;
+}
+// A copy of what is not there at all.
+extern "C" __global__ void copied_nothing(float* y, const float* x, int n) {
+    __shared__ Tagged all[32], turned[32];
+    turned[threadIdx.x] = all[threadIdx.x];  // BUG uninitialised-read all
+    y[threadIdx.x] = x[threadIdx.x] + (float)turned[threadIdx.x].value;
+}
+
+// Shared memory that no line writes, or none reads: the compiler would make 0, or nothing, of it.
+extern "C" __global__ void never_written(float* y, const float* x, int n) {
+    __shared__ float tile[32];
+    y[threadIdx.x] = x[threadIdx.x] + tile[31 - threadIdx.x];  // BUG uninitialised-read tile
+}
+extern "C" __global__ void never_read(float* y, const float* x, int n) {
+    __shared__ float tile[32];
+    tile[threadIdx.x + 1] = x[threadIdx.x];  // BUG out-of-bounds tile
+    y[threadIdx.x] = x[threadIdx.x];
+}

@@ -40,3 +40,8 @@ extern "C" __global__ void read_table(float* y) { y[threadIdx.x] = table[threadI
 extern "C" __global__ void mixed(char a, double b, short c, float* d) {
     d[0] = (float)a + (float)b + (float)c;
 }
+
+extern "C" __global__ void add_up(float* total, const float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(total, x[i]);
+}

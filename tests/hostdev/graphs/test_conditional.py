@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cuda.bindings import driver as cu
@@ -54,6 +55,28 @@ def test_an_if_takes_the_side_that_a_kernel_before_it_chose(
     taken = (2, 0) if value else (0, 2 if bodies == 2 else 0)
     assert (kit.read(yes), kit.read(no)) == taken
     assert [graph.node_type(one) for one in graph.nodes(kit.graph)] == ["kernel", "conditional"]
+
+
+@pytest.mark.host
+def test_a_picture_shows_both_sides_of_an_if(kit: ConditionalKit, tmp_path: Path) -> None:
+    number = kit.number()
+    handle = conditional.create_handle(kit.graph, 1)
+    node = conditional.add(kit.graph, [], handle, "if", 2)
+    kit.record(node.bodies[1], lambda s: kit.bump(s, 1, 1, number, 1))
+    path = tmp_path / "graph.dot"
+    assert not int(cu.cuGraphDebugDotPrint(kit.graph, str(path).encode(), 0)[0])
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines[1:] == [
+        'n0 [label="0: conditional if"];',
+        "subgraph cluster_n0_0_ {",
+        'label="in 0: conditional if, body 0";',
+        "}",
+        "subgraph cluster_n0_1_ {",
+        'label="in 0: conditional if, body 1";',
+        'n0_1_0 [label="0: bump"];',
+        "}",
+        "}",
+    ]
 
 
 @pytest.mark.parametrize("value", [0, 1, 2, 3, 99])

@@ -10,8 +10,9 @@ import pytest
 from cuda.bindings import driver as cu
 
 from lowgraph.driver import conditional, entry, event, graph, stream
-from lowgraph.errors import ContextPoisoned, DriverError
+from lowgraph.errors import ContextPoisoned
 from tests.hostdev.graphs.conditional_kit import ConditionalKit, raw_node
+from tests.support.codes import code_of
 from tests.support.process import run_python
 from tests.support.rig import Rig
 
@@ -25,14 +26,6 @@ def kit(rig: Rig) -> Iterator[ConditionalKit]:
     made = ConditionalKit(rig)
     yield made
     made.close()
-
-
-def code_of(act: Callable[[], object]) -> int:
-    try:
-        act()
-    except DriverError as error:
-        return error.code
-    return 0
 
 
 def _host_function(kit: ConditionalKit, s: int) -> object:

@@ -13,6 +13,7 @@ from lowgraph.driver import entry, graph
 from tests.hostdev.graphs.kit import COUNT, Kit, Vector, answer_of, launches, must, shape_of
 
 AUTO_FREE = 1  # CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
+KERNEL_NODE_PARAMS = 4  # CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS
 
 
 def add_kernel(kit: Kit, owner: Any, before: list[Any], name: str, x: Vector, value: float) -> Any:
@@ -202,3 +203,37 @@ def test_a_graph_is_drawn(kit: Kit, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("digraph")
     assert "->" in text
+
+
+@pytest.mark.host
+def test_a_picture_says_how_kernels_are_launched_if_asked(kit: Kit, tmp_path: Path) -> None:
+    captured = kit.kernels("add", "scale", on=kit.vector())
+    path = tmp_path / "graph.dot"
+    must(cu.cuGraphDebugDotPrint(captured, str(path).encode(), 0))
+    assert "grid" not in path.read_text(encoding="utf-8")
+    must(cu.cuGraphDebugDotPrint(captured, str(path).encode(), KERNEL_NODE_PARAMS))
+    assert "add\\ngrid (3, 1, 1), block (128, 1, 1)" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.host
+def test_a_picture_shows_what_a_child_graph_holds(kit: Kit, tmp_path: Path) -> None:
+    """Two kernels inside, whose numbers the outer graph's nodes have too."""
+    inside, outside = kit.kernels("add", "scale", on=kit.vector()), must(cu.cuGraphCreate(0))
+    before = must(cu.cuGraphAddEmptyNode(outside, None, 0))
+    must(cu.cuGraphAddChildGraphNode(outside, [before], 1, inside))
+    path = tmp_path / "graph.dot"
+    must(cu.cuGraphDebugDotPrint(outside, str(path).encode(), 0))
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines[1:] == [
+        'n0 [label="0: empty"];',
+        'n1 [label="1: graph of 2 nodes"];',
+        "n0 -> n1;",
+        "subgraph cluster_n1_0_ {",
+        'label="in 1: graph of 2 nodes";',
+        'n1_0_0 [label="0: add"];',
+        'n1_0_1 [label="1: scale"];',
+        "n1_0_0 -> n1_0_1;",
+        "}",
+        "}",
+    ]
+    graph.destroy(outside)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from cuda.bindings import driver as cu
 
 from tests.hostdev.graphs.kit import answer_of, must
+from tests.support.rig import Rig
 
 STREAMS = 9  # more waits at once than the device has executor threads
 SECONDS = 20
@@ -72,6 +75,46 @@ def test_waits_leave_room_for_what_they_wait_for(words: Words) -> None:
     must(cu.cuStreamWriteValue32(last, words.at(STREAMS), TOLD, 0))
     assert [words.is_done(stream) for stream in words.streams] == [True] * (STREAMS + 1)
     assert [words.value(place) for place in range(STREAMS + 1)] == [TOLD] * (STREAMS + 1)
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def _address_space() -> int:
+    """Bytes that the process has mapped."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _until(holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + SECONDS
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.001)
+    return holds()
+
+
+@pytest.mark.host
+def test_threads_that_took_the_places_of_waits_end(words: Words, rig: Rig) -> None:
+    """One a wait, and what those that ran kernels had for it serves the next ones."""
+    many, kept, block = 40, 12, 72 << 20  # bytes of addresses that a thread's kernels take
+    fill, x = rig.library.kernel("fill.cu", "fill"), rig.empty((many, 33))
+    streams = [must(cu.cuStreamCreate(1)) for _ in range(many)]
+    fill(int(streams[0]), 1000, 128, x.address, 0.0, many * 33)  # starts who helps with kernels
+    must(cu.cuCtxSynchronize())
+    before, mapped = _threads(), _address_space()
+    for turn in range(10):
+        for place, stream in enumerate(streams):
+            must(cu.cuStreamWaitValue32(stream, words.at(place), turn + 1, EQ))
+            fill(int(stream), 1, 32, x.address + place * 132, float(turn), 33)
+        assert _until(lambda: _threads() > before + kept), "the waits have threads"
+        for place in range(many):
+            words.store(place, turn + 1)
+        assert all(words.is_done(stream) for stream in streams)
+        assert (rig.get(x) == turn).all()
+        assert _until(lambda: _threads() <= before + kept)
+    assert _address_space() - mapped < (many + kept) * block
+    for stream in streams:
+        must(cu.cuStreamDestroy(stream))
 
 
 @pytest.mark.host

@@ -270,3 +270,12 @@ extern "C" __global__ void rows_clean(Row* y, const Row* x) {
     y[blockIdx.x] = x[blockIdx.x];
     y[blockIdx.x].values[33] = 1.0f;
 }
+
+// An atomic of block scope is none to another block.
+extern "C" __global__ void block_scope_racy(float* y) {
+    atomicAdd_block(&y[threadIdx.x % 3], 1.0f);                      // block_scope 1
+}
+extern "C" __global__ void block_scope_clean(float* y) {
+    atomicAdd_block(&y[3 * blockIdx.x + threadIdx.x % 3], 1.0f);
+    atomicAdd(&y[64 + threadIdx.x % 3], 1.0f);
+}

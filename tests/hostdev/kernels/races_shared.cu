@@ -2,6 +2,8 @@
 // A finding has to name the lines marked `// NAME 1` and `// NAME 2`, in either order.
 // Launch: block 64 unless the test says otherwise, grid 1; y, x [4096], flags [64] zeros at first.
 
+#include <cuda_fp16.h>
+
 // ---- a barrier is missing ----
 
 extern "C" __global__ void mirror_racy(float* y, const float* x) {
@@ -242,3 +244,47 @@ extern "C" __global__ void last_warp_clean(float* y, const float* x) {
         if (atomicAdd(&done, 1) == 1) y[0] = parts[0] + parts[1];
     }
 }
+
+// The compiler notes for an array of a type with constructors, empty ones too, that they have run.
+extern "C" __global__ void constructed_racy(float* y, const float* x) {
+    __shared__ __half2 tile[64];
+    tile[threadIdx.x] = __floats2half2_rn(x[threadIdx.x], 1.0f);      // constructed 1
+    y[threadIdx.x] = __low2float(tile[63 - threadIdx.x]);             // constructed 2
+}
+extern "C" __global__ void constructed_clean(float* y, const float* x) {
+    __shared__ __half2 tile[64];
+    tile[threadIdx.x] = __floats2half2_rn(x[threadIdx.x], 1.0f);
+    __syncthreads();
+    y[threadIdx.x] = __low2float(tile[63 - threadIdx.x]);
+}
+
+// A warp fills a ring of two for the other one, which waits in a loop, as it does for a free place.
+template <bool fenced>
+__device__ void pass_on(float* y, const float* x) {
+    __shared__ float ring[2][32];
+    __shared__ volatile int filled, taken;
+    int lane = threadIdx.x % 32;
+    if (threadIdx.x == 0) filled = taken = 0;
+    __syncthreads();
+    for (int round = 0; round < 6; round++) {
+        if (threadIdx.x >= 32) {
+            while (round - taken >= 2) {
+            }
+            __syncwarp();
+            ring[round % 2][lane] = x[32 * round + lane];  // ring 1
+            if (fenced) __threadfence_block();
+            __syncwarp();
+            if (lane == 0) filled = round + 1;
+        } else {
+            while (filled <= round) {
+            }
+            __syncwarp();
+            y[32 * round + lane] = ring[round % 2][lane];  // ring 2
+            __threadfence_block();
+            __syncwarp();
+            if (lane == 0) taken = round + 1;
+        }
+    }
+}
+extern "C" __global__ void ring_racy(float* y, const float* x) { pass_on<false>(y, x); }
+extern "C" __global__ void ring_clean(float* y, const float* x) { pass_on<true>(y, x); }

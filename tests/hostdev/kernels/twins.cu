@@ -1,10 +1,7 @@
-// Kernels that use what only a GPU has, each with a portable twin between `#ifdef LOWGRAPH_HOST` and
-// `#else`. The GPU's branch needs compute capability 8.0. docs/kernels.md explains the convention.
+// Kernels that use what only a GPU has, with a portable twin between `#ifdef LOWGRAPH_HOST` and
+// `#else` where the host device needs one. The GPU's branch needs compute capability 8.0. docs/kernels.md explains the convention.
 #include <cuda_bf16.h>
-
-#ifndef LOWGRAPH_HOST
 #include <cuda_pipeline.h>
-#endif
 
 // ---- inline PTX ----
 // Bitwise a ? b : c, one instruction on the GPU.
@@ -78,42 +75,21 @@ extern "C" __global__ void tensor_product(float* y, const __nv_bfloat16* a, cons
     for (int j = 0; j < 4; j++) y[(g + j / 2 * 8) * columns + first + 2 * t + j % 2] = sum[j];
 }
 
-// ---- asynchronous copies ----
-// Starts a copy of 16 bytes from device to shared memory; both addresses are multiples of 16.
-__device__ void start_copy(float4* shared, const float4* global) {
-#ifdef LOWGRAPH_HOST
-    *shared = *global;
-#else
-    __pipeline_memcpy_async(shared, global, sizeof(float4));
-#endif
-}
-// Closes the batch of copies started so far.
-__device__ void close_batch() {
-#ifndef LOWGRAPH_HOST
-    __pipeline_commit();
-#endif
-}
-// Waits for the thread's copies, except those of the `newest` batches closed last.
-template <int newest>
-__device__ void wait_for_batches() {
-#ifndef LOWGRAPH_HOST
-    __pipeline_wait_prior(newest);
-#endif
-}
-
+// ---- asynchronous copies: by CUDA's primitives, which need no twin ----
 // y[t] = sum over s of s-weighted x[s][127 - t], tiles of 128 float4 streamed through two buffers: the
 // next tile is under way while one is used. x: [tiles, 128] of float4. Launch: one block of 128.
 extern "C" __global__ void streamed_sum(float4* y, const float4* x, int tiles) {
     __shared__ float4 buffer[2][128];
     int t = threadIdx.x;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    start_copy(&buffer[0][t], x + t);
-    close_batch();
+    __pipeline_memcpy_async(&buffer[0][t], x + t, sizeof(float4));
+    __pipeline_commit();
     for (int s = 0; s < tiles; s++) {
-        if (s + 1 < tiles) start_copy(&buffer[(s + 1) % 2][t], x + (s + 1) * 128 + t);
-        close_batch();  // empty after the last tile, so that one batch is newer than tile s
-        wait_for_batches<1>();
-        __syncthreads();
+        const float4* next = x + (s + 1) * 128 + t;
+        if (s + 1 < tiles) __pipeline_memcpy_async(&buffer[(s + 1) % 2][t], next, sizeof(float4));
+        __pipeline_commit();  // empty after the last tile, so that one batch is newer than tile s
+        __pipeline_wait_prior(1);
+        __syncthreads();  // what all threads have copied is there
         float4 v = buffer[s % 2][127 - t];
         sum = make_float4(sum.x + s * v.x, sum.y + s * v.y, sum.z + s * v.z, sum.w + s * v.w);
         __syncthreads();

@@ -48,8 +48,10 @@ struct ThreadState {
     uint32_t linear;   // this thread's number in its block, x fastest
     uint32_t threads;  // threads of the block
     uint32_t fibers;   // 0 while the block's threads still run one after another as a plain loop
+    uint32_t late_copies;  // 1: an asynchronous copy arrives at the wait for it, 0: at once
     Block* runner;     // null when no kernel runs in this OS thread
     WarpDelivery* delivery;  // of this thread's warp; valid after its first wait
+    uint32_t poller, polls;  // the thread that made the last atomic, and how many in a row
 };
 
 // How a thread that has to wait gives up the processor; load is null when it may go on at once.
@@ -81,9 +83,19 @@ LOWGRAPH_ABI int lowgraph_barrier_or();
 // source: the lane whose value the caller wants, or `vote`.
 LOWGRAPH_ABI lowgraph::SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t value,
                                                        uint32_t source, const char* file, int line);
+// The calling thread could go on, but may be asking memory for what another one has yet to write.
+LOWGRAPH_ABI lowgraph::SwitchPlan lowgraph_give_way();
 // The thread has returned. 1: run the thread that lowgraph_thread now names on this stack; 0: the
 // block is over.
 LOWGRAPH_ABI int lowgraph_next_thread();
+// Asynchronous copies (async_copies.h), where ThreadState::late_copies says so. A started copy of `bytes`, of which `read` come from `from`
+// and zeros behind them, is made when the thread waits for the batch that it is in; pc: where it
+// was started, for the checker.
+LOWGRAPH_ABI void lowgraph_copy_start(void* to, const void* from, uint32_t bytes, uint32_t read,
+                                      const void* pc);
+LOWGRAPH_ABI void lowgraph_copy_commit();
+// Makes the copies of all the thread's batches but the `newest` closed last.
+LOWGRAPH_ABI void lowgraph_copy_wait(uint64_t newest);
 [[noreturn]] LOWGRAPH_ABI void lowgraph_trap(int code, const char* why, const char* file, int line);
 // Sets the variable of a conditional graph node.
 LOWGRAPH_ABI void lowgraph_set_conditional(uint64_t handle, unsigned value, const char* file,

@@ -1,5 +1,6 @@
 // Atomic operations on device and shared memory: relaxed, as on a GPU. Blocks run on several OS
-// threads.
+// threads. Every atomic holds for the whole process here; to the check build those of block scope
+// are none to another block.
 #pragma once
 
 template <class T>
@@ -26,62 +27,45 @@ static inline LOWGRAPH_QUIET T lowgraph_update(T* p, Change change) {
         memcpy(&wanted, static_cast<const void*>(&after), sizeof(T));
     } while (!__atomic_compare_exchange_n(bits, &seen, wanted, true, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
+    lowgraph_polls();
     return before;
 }
 
-template <class T>
-static inline LOWGRAPH_QUIET T atomicAdd(T* p, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [v](T old) { return (T)(old + v); });
-}
-template <class T>
-static inline LOWGRAPH_QUIET T atomicSub(T* p, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [v](T old) { return (T)(old - v); });
-}
-template <class T>
-static inline LOWGRAPH_QUIET T atomicMax(T* p, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [v](T old) { return old < v ? v : old; });
-}
-template <class T>
-static inline LOWGRAPH_QUIET T atomicMin(T* p, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [v](T old) { return v < old ? v : old; });
-}
-template <class T>
-static inline LOWGRAPH_QUIET T atomicExch(T* p, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [v](T) { return v; });
-}
-template <class T>
-static inline LOWGRAPH_QUIET T atomicAnd(T* p, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [v](T old) { return (T)(old & v); });
-}
-template <class T>
-static inline LOWGRAPH_QUIET T atomicOr(T* p, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [v](T old) { return (T)(old | v); });
-}
-template <class T>
-static inline LOWGRAPH_QUIET T atomicXor(T* p, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [v](T old) { return (T)(old ^ v); });
-}
+#define LOWGRAPH_ATOMIC(name, scope, tell, becomes)                                       \
+    template <class T>                                                                    \
+    static inline LOWGRAPH_QUIET T name##scope(T* p, lowgraph_same<T> v) {                \
+        tell(p);                                                                          \
+        return lowgraph_update(p, [v](T old) { return (T)(becomes); });                   \
+    }
 // Compared bit by bit, as on a GPU: a NaN that is there equals the same NaN.
-template <class T>
-static inline LOWGRAPH_QUIET T atomicCAS(T* p, lowgraph_same<T> expected, lowgraph_same<T> v) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(
-        p, [expected, v](T old) { return memcmp(&old, &expected, sizeof(T)) == 0 ? v : old; });
-}
-static inline LOWGRAPH_QUIET unsigned atomicInc(unsigned* p, unsigned limit) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(p, [limit](unsigned old) { return old >= limit ? 0u : old + 1; });
-}
-static inline LOWGRAPH_QUIET unsigned atomicDec(unsigned* p, unsigned limit) {
-    LOWGRAPH_TELL_ATOMIC(p);
-    return lowgraph_update(
-        p, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
-}
+#define LOWGRAPH_ATOMICS(scope, tell)                                                     \
+    LOWGRAPH_ATOMIC(atomicAdd, scope, tell, old + v)                                      \
+    LOWGRAPH_ATOMIC(atomicSub, scope, tell, old - v)                                      \
+    LOWGRAPH_ATOMIC(atomicMax, scope, tell, old < v ? v : old)                            \
+    LOWGRAPH_ATOMIC(atomicMin, scope, tell, v < old ? v : old)                            \
+    LOWGRAPH_ATOMIC(atomicExch, scope, tell, ((void)old, v))                              \
+    LOWGRAPH_ATOMIC(atomicAnd, scope, tell, old & v)                                      \
+    LOWGRAPH_ATOMIC(atomicOr, scope, tell, old | v)                                       \
+    LOWGRAPH_ATOMIC(atomicXor, scope, tell, old ^ v)                                      \
+    template <class T>                                                                    \
+    static inline LOWGRAPH_QUIET T atomicCAS##scope(T* p, lowgraph_same<T> expected,      \
+                                                    lowgraph_same<T> v) {                 \
+        tell(p);                                                                          \
+        return lowgraph_update(p, [expected, v](T old) {                                  \
+            return memcmp(&old, &expected, sizeof(T)) == 0 ? v : old;                     \
+        });                                                                               \
+    }                                                                                     \
+    static inline LOWGRAPH_QUIET unsigned atomicInc##scope(unsigned* p, unsigned limit) { \
+        tell(p);                                                                          \
+        return lowgraph_update(p, [limit](unsigned old) { return old >= limit ? 0u : old + 1; }); \
+    }                                                                                     \
+    static inline LOWGRAPH_QUIET unsigned atomicDec##scope(unsigned* p, unsigned limit) { \
+        tell(p);                                                                          \
+        return lowgraph_update(                                                           \
+            p, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; }); \
+    }
+LOWGRAPH_ATOMICS(, LOWGRAPH_TELL_ATOMIC)
+LOWGRAPH_ATOMICS(_block, LOWGRAPH_TELL_BLOCK_ATOMIC)
+LOWGRAPH_ATOMICS(_system, LOWGRAPH_TELL_ATOMIC)
+#undef LOWGRAPH_ATOMICS
+#undef LOWGRAPH_ATOMIC

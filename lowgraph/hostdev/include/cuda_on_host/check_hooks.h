@@ -14,6 +14,8 @@
                               section("lowgraph_hooks"), no_sanitize("thread", "undefined")))
 
 // ---- plain and volatile accesses (-fsanitize=thread) ----
+// Others run before the checker hears of a read, not between that and the read itself: it would give
+// what they wrote, and not be known to come after it.
 #define LOWGRAPH_HOOKS_OF(bytes)                                                             \
     LOWGRAPH_HOOK void __tsan_read##bytes(void* p) {                                         \
         lowgraph_check_read(p, bytes, LOWGRAPH_CALLER);                                      \
@@ -28,12 +30,14 @@
         lowgraph_check_write(p, bytes, LOWGRAPH_CALLER);                                     \
     }                                                                                        \
     LOWGRAPH_HOOK void __tsan_volatile_read##bytes(void* p) {                                \
+        lowgraph_polls();                                                                    \
         lowgraph_check_atomic(p, bytes, 0, __ATOMIC_RELAXED, LOWGRAPH_CALLER);               \
     }                                                                                        \
     LOWGRAPH_HOOK void __tsan_volatile_write##bytes(void* p) {                               \
         lowgraph_check_atomic(p, bytes, 2, __ATOMIC_RELAXED, LOWGRAPH_CALLER);               \
     }                                                                                        \
     LOWGRAPH_HOOK void __tsan_unaligned_volatile_read##bytes(void* p) {                      \
+        lowgraph_polls();                                                                    \
         lowgraph_check_atomic(p, bytes, 0, __ATOMIC_RELAXED, LOWGRAPH_CALLER);               \
     }                                                                                        \
     LOWGRAPH_HOOK void __tsan_unaligned_volatile_write##bytes(void* p) {                     \
@@ -75,6 +79,7 @@ LOWGRAPH_HOOK void __tsan_vptr_read(void** p) {
     }
 #define LOWGRAPH_ATOMICS_OF(bits, type)                                                      \
     LOWGRAPH_HOOK type __tsan_atomic##bits##_load(const volatile void* p, int order) {       \
+        lowgraph_polls();                                                                    \
         lowgraph_check_atomic((const void*)p, bits / 8, 0, order, LOWGRAPH_CALLER);          \
         return __atomic_load_n((const volatile type*)p, __ATOMIC_SEQ_CST);                   \
     }                                                                                        \
@@ -128,6 +133,27 @@ LOWGRAPH_HOOK void __ubsan_handle_out_of_bounds(void* data, void* index) {
     const int shift = unused > 0 && (what->index->info & 1) ? unused : 0;
     const int64_t value = (int64_t)((uint64_t)index << shift) >> shift;
     lowgraph_check_index(what->place.file, (int)what->place.line, what->array->name, value);
+}
+
+// ---- the heap of kernels (-Wl,--wrap; operators of the image's own) ----
+LOWGRAPH_HOOK void* __wrap_malloc(size_t bytes) { return lowgraph_check_allocate(bytes); }
+LOWGRAPH_HOOK void __wrap_free(void* memory) { lowgraph_check_free(memory, LOWGRAPH_CALLER); }
+#define LOWGRAPH_OPERATOR                                                                    \
+    __attribute__((LOWGRAPH_PASSING_ON visibility("hidden"), noinline,                       \
+                   section("lowgraph_hooks"), no_sanitize("thread", "undefined")))
+LOWGRAPH_OPERATOR void* operator new(size_t bytes) { return lowgraph_check_allocate(bytes); }
+LOWGRAPH_OPERATOR void* operator new[](size_t bytes) { return lowgraph_check_allocate(bytes); }
+LOWGRAPH_OPERATOR void operator delete(void* memory) noexcept {
+    lowgraph_check_free(memory, LOWGRAPH_CALLER);
+}
+LOWGRAPH_OPERATOR void operator delete[](void* memory) noexcept {
+    lowgraph_check_free(memory, LOWGRAPH_CALLER);
+}
+LOWGRAPH_OPERATOR void operator delete(void* memory, size_t) noexcept {
+    lowgraph_check_free(memory, LOWGRAPH_CALLER);
+}
+LOWGRAPH_OPERATOR void operator delete[](void* memory, size_t) noexcept {
+    lowgraph_check_free(memory, LOWGRAPH_CALLER);
 }
 
 // ---- copies too long to be inlined (-Wl,--wrap) ----

@@ -14,7 +14,7 @@ LOWGRAPH_ABI void lowgraph_check_read(const void* p, uint32_t bytes, const void*
 LOWGRAPH_ABI void lowgraph_check_write(const void* p, uint32_t bytes, const void* pc);
 // An access made in a header: the compiler has not looked at its alignment.
 LOWGRAPH_ABI void lowgraph_check_aligned(const void* p, uint32_t bytes, int write, const void* pc);
-// What: 0 loads, 1 loads and stores, 2 stores.
+// What: 0 loads, 1 loads and stores, 2 stores, 3 loads and stores with the block's scope.
 LOWGRAPH_ABI void lowgraph_check_atomic(const void* p, uint32_t bytes, int what, int order,
                                         const void* pc);
 LOWGRAPH_ABI void lowgraph_check_fence(int order);
@@ -24,6 +24,9 @@ LOWGRAPH_ABI void lowgraph_check_alignment(const char* file, int line, uint64_t 
 // A pointer that is promised to be aligned, and is not.
 LOWGRAPH_ABI void lowgraph_check_promise(const char* file, int line, uint64_t alignment,
                                          uint64_t address);
+// The heap of kernels.
+LOWGRAPH_ABI void* lowgraph_check_allocate(uint64_t bytes);
+LOWGRAPH_ABI void lowgraph_check_free(void* memory, const void* pc);
 LOWGRAPH_ABI void lowgraph_check_index(const char* file, int line, const char* type, int64_t index);
 }
 
@@ -31,6 +34,8 @@ LOWGRAPH_ABI void lowgraph_check_index(const char* file, int line, const char* t
 #define LOWGRAPH_TELL_WRITE(p) lowgraph_check_aligned(p, sizeof *(p), 1, LOWGRAPH_CALLER)
 #define LOWGRAPH_TELL_ATOMIC(p) \
     lowgraph_check_atomic(p, sizeof *(p), 1, __ATOMIC_RELAXED, LOWGRAPH_CALLER)
+#define LOWGRAPH_TELL_BLOCK_ATOMIC(p) \
+    lowgraph_check_atomic(p, sizeof *(p), 3, __ATOMIC_RELAXED, LOWGRAPH_CALLER)
 #define LOWGRAPH_TELL_FENCE() lowgraph_check_fence(__ATOMIC_SEQ_CST)
 #define LOWGRAPH_TELL_BLOCK_FENCE() lowgraph_check_block_fence()
 
@@ -40,6 +45,7 @@ LOWGRAPH_ABI void lowgraph_check_index(const char* file, int line, const char* t
 #define LOWGRAPH_TELL_READ(p) ((void)0)
 #define LOWGRAPH_TELL_WRITE(p) ((void)0)
 #define LOWGRAPH_TELL_ATOMIC(p) ((void)0)
+#define LOWGRAPH_TELL_BLOCK_ATOMIC(p) ((void)0)
 #define LOWGRAPH_TELL_FENCE() ((void)0)
 #define LOWGRAPH_TELL_BLOCK_FENCE() ((void)0)
 #endif

@@ -162,4 +162,21 @@ LOWGRAPH_INLINE void __threadfence_block() {
     LOWGRAPH_TELL_BLOCK_FENCE();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);  // one OS thread a block
 }
-LOWGRAPH_INLINE void __nanosleep(unsigned) {}
+
+// ---- waiting in a loop ----
+// The threads of a block run one at a time here. One that waits in a loop, for a flag or a lock, has
+// to let the others run, which a GPU would run beside it.
+static __attribute__((noinline)) LOWGRAPH_QUIET void lowgraph_let_others_run() {
+    lowgraph_wait(lowgraph_give_way());
+}
+// At each atomic, and in the check build at each read of a volatile: after so many in a row it looks
+// like such a loop.
+LOWGRAPH_INLINE void lowgraph_polls() {
+    lowgraph::ThreadState& state = lowgraph_thread;
+    if (state.poller != state.linear) {
+        state.poller = state.linear;
+        state.polls = 0;
+    }
+    if (__builtin_expect(++state.polls % 256 == 0, 0)) lowgraph_let_others_run();
+}
+LOWGRAPH_INLINE void __nanosleep(unsigned) { lowgraph_let_others_run(); }
