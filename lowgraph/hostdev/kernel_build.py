@@ -117,36 +117,27 @@ def compile(
         generated, image = Path(folder, source.stem + ".ii"), Path(folder, source.stem + ".so")
         generated.write_text(unit.text + facts_text(source, checks))
         try:
-            build = _link_checked if checks else _link
-            build(flags, own, generated, image, what)
+            _link(flags, own, generated, image, what, checks)
         except BuildError as error:
             raise at_users_line(error) from None
         return fill_static_shared(image.read_bytes(), unit.kernels)
 
 
-def _link(flags: list[str], own: list[str], generated: Path, image: Path, what: str) -> None:
-    """Compile with all flags, link with our own.
+def _link(
+    flags: list[str], own: list[str], generated: Path, image: Path, what: str, checks: bool
+) -> None:
+    """Compile with all flags, by way of assembly text for the red zones; link with none of them.
 
     What is linked with -ffast-math lets the thread that loads it flush small numbers to 0, in all
     of the program. The tail comes last: thread-local memory is laid out in the order of linking.
     """
-    part = image.with_suffix(".o")
-    run_compiler([*flags, "-c", "-x", "c++", str(generated), "-o", str(part)], what)
-    inputs = [str(part), "-x", "c++", str(_SHARED_TAIL)]
-    run_compiler([*own, *_LINK_FLAGS, *inputs, "-o", str(image)], what)
-
-
-def _link_checked(
-    flags: list[str], own: list[str], generated: Path, image: Path, what: str
-) -> None:
-    """The check build's: by way of assembly text, for the red zones."""
-    assembly = generated.with_suffix(".s")
+    assembly, tail = generated.with_suffix(".s"), image.with_suffix(".tail.o")
     run_compiler([*flags, "-S", "-x", "c++", str(generated), "-o", str(assembly)], what)
     assembly.write_text(add_red_zones(assembly.read_text()))
-    tail = image.with_suffix(".tail.o")
-    run_compiler([*flags, "-c", "-x", "c++", str(_SHARED_TAIL), "-o", str(tail)], what)
-    command = [*_LINK_FLAGS, *_CHECK_LINK_FLAGS, str(tail), "-x", "assembler", str(assembly)]
-    run_compiler([*command, "-o", str(image)], what)
+    run_compiler([*own, "-c", "-x", "c++", str(_SHARED_TAIL), "-o", str(tail)], what)
+    more = _CHECK_LINK_FLAGS if checks else ()
+    inputs = ["-x", "assembler", str(assembly), "-x", "none", str(tail)]
+    run_compiler([*_LINK_FLAGS, *more, *inputs, "-o", str(image)], what)
 
 
 def compile_flags(compiler: Compiler, checks: bool) -> list[str]:

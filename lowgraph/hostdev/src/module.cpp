@@ -16,6 +16,7 @@
 #include "elf_image.h"
 #include "images.h"
 #include "memory.h"
+#include "shared_gaps.h"
 
 namespace lowgraph {
 namespace {
@@ -142,6 +143,7 @@ Function* get_function(Module& module, const std::string& name) {
     function->name = name;
     function->module = &module;
     function->entry = static_cast<const KernelEntry*>(entry);
+    function->gaps = shared_gaps(*function->entry);
     Function* made = function.get();
     table().functions[made] = std::move(function);
     return module.functions[name] = made;

@@ -28,6 +28,7 @@ struct Function {
     std::optional<unsigned>
         max_dynamic_shared;  // set by cuFuncSetAttribute; else the default holds
     bool resident = false;
+    std::optional<std::vector<SharedGap>> gaps;  // beside its static shared memory
 
     size_t arg_bytes() const;  // all parameters at their offsets
 };

@@ -46,7 +46,8 @@ CUresult run(const KernelWork& work) {
                         {work.grid.x, work.grid.y, work.grid.z},
                         {work.block.x, work.block.y, work.block.z},
                         work.shared_bytes,
-                        params.data()};
+                        params.data(),
+                        function.gaps ? &*function.gaps : nullptr};
     const CheckedWork checked(function.module->checks);
     if (checking() && !function.module->checks) note_unchecked(function);
     const Fault fault = run_kernel(launch);
