@@ -13,7 +13,8 @@ import pytest
 
 from lowgraph.cli import compile as compile_command
 from lowgraph.driver import images
-from tests.hostdev.check_kit import ROOT, Run, run_check, run_python
+from tests.hostdev.check_kit import Run, run_check, run_python
+from tests.support.process import ROOT
 
 pytestmark = pytest.mark.host
 
