@@ -21,7 +21,8 @@ OWN_NAMES = {
     f"lowgraph_{name}": f"harness_{name}"
     for name in (
         "thread", "barrier_arrive", "barrier_vote", "barrier_count", "barrier_and", "barrier_or",
-        "copy_start", "copy_commit", "copy_wait", "warp_arrive", "next_thread", "trap", "printf",
+        "copy_start", "copy_commit", "copy_wait", "warp_arrive", "give_way", "next_thread", "trap",
+        "printf",
     )
 }  # fmt: skip
 ENGINE_PARTS = (

@@ -106,10 +106,29 @@ def test_differences_are_over_the_largest_element() -> None:
     gpu = {"a": np.float32([1.0, 2.5, -4.0]), "b": np.int32([1, 2])}
     first, second = kernel_difference.differences(host, gpu)
     assert (first["worst_relative"], first["equal_bits"], first["elements"]) == (0.125, False, 3)
+    assert first["worst_of_element"] == 0.2
     assert (second["worst_relative"], second["equal_bits"]) == (0.0, True)
     text = kernel_difference.section({"gpu": "G", "driver": "D", "rows": [first, second]})
     assert "Against an G (driver D) 1 of 2 results have equal bits" in text
-    assert text.endswith("| a | 3 | 1.2e-01 |")
+    assert text.endswith("| a | 3 | 1.2e-01 | 2.0e-01 |")
+
+
+def test_a_small_element_is_seen_and_one_of_nearly_zero_is_not() -> None:
+    gpu = {name: np.array([1000.0, small]) for name, small in (("a", 2.0), ("b", 1e-9))}
+    host = {"a": np.array([1000.0, 3.0]), "b": np.array([1000.0, 2e-9])}
+    seen, zero = kernel_difference.differences(host, gpu)
+    assert (seen["worst_relative"], seen["worst_of_element"]) == (1e-3, 0.5)
+    assert zero["worst_of_element"] == pytest.approx(1e-9), "of a thousandth of the largest, 1"
+
+
+@pytest.mark.host
+def test_every_kernel_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = kernel_difference.results("host")
+    assert {name.partition(": ")[0] for name in found} == set(kernel_difference.SCENARIOS)
+    monkeypatch.delitem(kernel_difference.SCENARIOS, "bias_sums")
+    told = "nothing launches bias_pair_partial, bias_sums_final: write a scenario in tests/check"
+    with pytest.raises(SystemExit, match=told):
+        kernel_difference.results("host")
 
 
 def test_runs_of_other_scenarios_are_not_compared() -> None:

@@ -83,10 +83,6 @@ LOWGRAPH_INLINE void* lowgraph_assume_aligned(const void* p, size_t alignment, s
 static constexpr int warpSize = 32;
 
 // ---- what ends a thread, and what it prints ----
-#undef assert
-#define assert(condition) \
-    ((condition)          \
-         ? (void)0        \
-         : lowgraph_trap(710, "device-side assert failed: " #condition, __FILE__, __LINE__))
+#include "assert.h"
 #define __trap() lowgraph_trap(719, "__trap()", __FILE__, __LINE__)
 #define printf(...) lowgraph_printf(__VA_ARGS__)

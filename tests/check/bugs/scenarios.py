@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.check.bugs import (  # noqa: F401  each enters its scenarios
     scenarios_backward,
     scenarios_batches,
+    scenarios_biases,
     scenarios_elements,
     scenarios_fused,
     scenarios_layers,

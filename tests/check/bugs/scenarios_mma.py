@@ -173,12 +173,18 @@ def linear_mma_residual(bench: Bench, fault: str) -> list[Check]:
 
 @scenario
 def linear_mma_backward_gelu(bench: Bench, fault: str) -> list[Check]:
+    """Faults: dhidden takes the place of the input, active; hidden is unwritten, or misaligned."""
     (active, exact_active), (weight, exact_weight) = _narrow(0, M, K), _narrow(1, N, K)
     (dy, exact_dy), (hidden, exact_hidden) = _narrow(2, M, N), _narrow(3, M, K)
-    layer, dhidden = FusedLinear(library(bench), M, K, N), bench.empty((M, K), BFLOAT16, "dhidden")
+    layer, device_active = FusedLinear(library(bench), M, K, N), bench.put(active, "active")
+    over, lacks = fault == "over active", fault == "hidden not kept"
+    dhidden = device_active if over else bench.empty((M, K), BFLOAT16, "dhidden")
+    view = fault == "hidden of a view"  # from the second number on, with room behind it
+    stored = np.append(hidden, hidden[0]) if view else hidden
+    kept = bench.empty((M, K), BFLOAT16, "hidden") if lacks else bench.put(stored, "hidden")
     dweight, dbias = bench.empty((N, K), name="dweight"), bench.empty(N, name="dbias")
     space = bench.empty(layer.workspace_shape(), name="workspace")
-    read = [bench.put(array) for array in (dy, active, weight, hidden)]
+    read = bench.put(dy, "dy"), device_active, bench.put(weight, "weight"), kept.address + 2 * view
     layer.backward_gelu(bench.stream, dhidden, dweight, dbias, space, *read)
     want = twins.gelu_backward(exact_dy @ exact_weight, exact_hidden)
     return [

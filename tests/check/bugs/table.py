@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.check.bugs.addresses import ADDRESSES
 from tests.check.bugs.batches import BATCHES
+from tests.check.bugs.biases import BIASES
 from tests.check.bugs.bounds import BOUNDS
 from tests.check.bugs.copies import COPIES
 from tests.check.bugs.global_races import GLOBAL
@@ -23,6 +24,6 @@ from tests.check.bugs.waits import WAITS
 BUGS = (
     BOUNDS + ADDRESSES + MEMORY + SHARED + GLOBAL + WAITS + MAMBA + OPTIMIZER
     + MMA + SSD_SHORT + BATCHES + MAMBA_BACKWARD + SSD_CHUNKS + LINEAR + TRANSFORMER
-    + LINEAR_NORM + COPIES
+    + LINEAR_NORM + COPIES + BIASES
 )  # fmt: skip
 BY_NAME = {bug.name: bug for bug in BUGS}
