@@ -10,6 +10,7 @@
 #include "block.h"
 #include "control.h"
 #include "images.h"
+#include "json_text.h"
 #include "memory_tables.h"
 
 namespace lowgraph {
@@ -34,6 +35,7 @@ struct Findings {
     std::map<Key, Finding*> known;
     std::map<std::tuple<const char*, const KernelEntry*, uint64_t>, Finding*> by_place;
     uint64_t seen = 0;
+    bool read = false;  // somebody has asked for the list
 };
 
 Findings& findings() {
@@ -107,16 +109,6 @@ void add(const char* kind, const Site& where, const Site* other, const std::stri
 
 // ---- JSON ----
 
-std::string quoted(const std::string& text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') out += '\\';
-        if (static_cast<unsigned char>(c) < 0x20) out += ' ';
-        else out += c;
-    }
-    return out + '"';
-}
-
 std::string triple(const uint32_t (&index)[3]) {
     return "[" + std::to_string(index[0]) + ", " + std::to_string(index[1]) + ", " +
            std::to_string(index[2]) + "]";
@@ -138,7 +130,7 @@ std::string json(const Finding& finding) {
     return std::string("{\"kind\": ") + quoted(finding.kind) + ", " + site_fields(finding.where) +
            ", \"other\": " + (finding.has_other ? "{" + site_fields(finding.other) + "}" : "null") +
            ", \"allocation\": " +
-           (finding.allocation.empty() ? "null" : quoted(finding.allocation)) +
+           quoted_or_null(finding.allocation) +
            ", \"text\": " + quoted(finding.text) + ", \"count\": " + std::to_string(finding.count) +
            "}\n";
 }
@@ -188,6 +180,11 @@ uint64_t findings_so_far() {
     return findings().seen;
 }
 
+bool findings_were_read() {
+    const std::lock_guard<std::mutex> hold(findings().lock);
+    return findings().read;
+}
+
 }  // namespace lowgraph
 
 using namespace lowgraph;
@@ -197,13 +194,9 @@ size_t lowgraph_host_findings(char* out, size_t size) {
     {
         const std::lock_guard<std::mutex> hold(findings().lock);
         for (const Finding& finding : findings().list) text += json(finding);
+        findings().read = true;
     }
-    if (out != nullptr && size != 0) {
-        const size_t count = std::min(size - 1, text.size());
-        std::memcpy(out, text.data(), count);
-        out[count] = '\0';
-    }
-    return text.size() + 1;
+    return give_text(text, out, size);
 }
 
 void lowgraph_host_forget_findings() {

@@ -10,5 +10,6 @@ bool count_again(const char* kind, const KernelEntry* kernel, uint64_t pc);
 void report_named(const char* kind, const Site& where, const std::string& name,
                   const std::string& text, const Site* other = nullptr);
 uint64_t findings_so_far();  // counted ones too
+bool findings_were_read();   // by lowgraph_host_findings
 
 }  // namespace lowgraph
