@@ -179,9 +179,10 @@ def _unchecked(kernel: Unchecked) -> str:
 
 
 def _text(finding: Finding) -> str:
-    lines = [f"{_place(finding.site)}: {finding.kind}: {finding.text}", f"    {_who(finding.site)}"]
-    if finding.other is not None:
-        lines.append(f"    other side: {_place(finding.other)}: {_who(finding.other)}")
+    site, other = finding.site, finding.other
+    lines = [f"{_place(site) or _who(site)}: {finding.kind}: {finding.text}", f"    {_who(site)}"]
+    if other is not None:
+        lines.append(f"    other side: {': '.join(filter(None, (_place(other), _who(other))))}")
     if finding.allocation is not None:
         lines.append(f"    memory: {finding.allocation}")
     if finding.count > 1:
@@ -190,13 +191,14 @@ def _text(finding: Finding) -> str:
 
 
 def _place(site: Site) -> str:
-    return "unknown place" if site.file is None else f"{site.file}:{site.line}"
+    return "" if site.file is None else f"{site.file}:{site.line}"
 
 
 def _who(site: Site) -> str:
-    if site.block is None or site.thread is None:
-        return site.kernel or "unknown"
-    return f"kernel {site.kernel}, block {_index(site.block)}, thread {_index(site.thread)}"
+    who = site.kernel or "unknown"  # a copy, a memset
+    if site.block is not None and site.thread is not None:
+        who = f"kernel {who}, block {_index(site.block)}, thread {_index(site.thread)}"
+    return who if site.work is None else f"{who}, {site.work}"
 
 
 def _index(index: tuple[int, int, int]) -> str:

@@ -56,6 +56,8 @@ class Site:
     """Who did it, and where: a kernel's name, or "copy", "memset", "wait" without block, thread.
 
     file: the source file's full path, None where it is not known.
+    access: "read", "write", "read and write", "atomic update", "atomic read"; None for none.
+    work: of a node race: the node's number in its graph, or the stream ("stream 5"); else None.
     """
 
     kernel: str | None
@@ -63,6 +65,8 @@ class Site:
     line: int | None
     block: Index | None
     thread: Index | None
+    access: str | None
+    work: str | None
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Finding:
 
     kind: out-of-bounds, use-after-free, uninitialised-read, misaligned, host-pointer, shared-race,
         global-race, divergent-barrier, shuffle-mask, node-race, endless-kernel or endless-wait.
-    allocation: name of the slice, variable or allocation, None where there is none.
+    allocation: name of the slice, variable, local array or allocation, None where there is none.
     """
 
     kind: str
@@ -148,8 +152,8 @@ def apply(library: ctypes.CDLL) -> None:
 def findings() -> list[Finding]:
     """Return what was found so far, in the order it was first met.
 
-    Work in flight may add to it: synchronise first. One finding for each kind, kernel, line and
-    line of the other side.
+    Work in flight may add to it: synchronise first. One finding for each kind, kernel, line, line
+    of the other side, and memory; without another side, for each access too.
     """
     from lowgraph.hostdev import control
 
@@ -198,7 +202,8 @@ def _merged(every: Iterable[Finding]) -> list[Finding]:
             found.kind,
             site.kernel,
             (site.file, site.line),
-            None if other is None else (other.kernel, other.file, other.line),
+            site.access if other is None else (other.kernel, other.file, other.line),
+            found.allocation,
         )
         first = merged.get(key)
         merged[key] = found if first is None else replace(first, count=first.count + found.count)
@@ -246,6 +251,8 @@ def _site(fields: dict[str, Any]) -> Site:
         fields["line"],
         _index(fields["block"]),
         _index(fields["thread"]),
+        fields["access"],
+        fields["work"],
     )
 
 

@@ -25,6 +25,7 @@ from lowgraph.hostdev.assembly import add_red_zones
 from lowgraph.hostdev.diagnostics import at_users_line
 from lowgraph.hostdev.front_end import translate
 from lowgraph.hostdev.image import facts_text, fill_static_shared
+from lowgraph.hostdev.local_arrays import mark_local_arrays
 from lowgraph.hostdev.settings import is_debug
 from lowgraph.hostdev.toolchain import (
     INCLUDE_DIR,
@@ -126,14 +127,19 @@ def compile(
 def _link(
     flags: list[str], own: list[str], generated: Path, image: Path, what: str, checks: bool
 ) -> None:
-    """Compile with all flags, by way of assembly text for the red zones; link with none of them.
+    """Compile with all flags, by way of assembly text; link with none of them.
+
+    The text gets the red zones and, for the check build, the names of local arrays.
 
     What is linked with -ffast-math lets the thread that loads it flush small numbers to 0, in all
     of the program. The tail comes last: thread-local memory is laid out in the order of linking.
     """
     assembly, tail = generated.with_suffix(".s"), image.with_suffix(".tail.o")
     run_compiler([*flags, "-S", "-x", "c++", str(generated), "-o", str(assembly)], what)
-    assembly.write_text(add_red_zones(assembly.read_text()))
+    text = assembly.read_text()
+    if checks:
+        text = mark_local_arrays(text, generated.read_text())
+    assembly.write_text(add_red_zones(text))
     run_compiler([*own, "-c", "-x", "c++", str(_SHARED_TAIL), "-o", str(tail)], what)
     more = _CHECK_LINK_FLAGS if checks else ()
     inputs = ["-x", "assembler", str(assembly), "-x", "none", str(tail)]
@@ -174,7 +180,7 @@ def _own_sources() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     headers = sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file())
-    front_end = ("kernel_build.py", "front_end.py", "refusals.py", "image.py", "assembly.py")
-    for path in (*headers, *(here / name for name in front_end)):
+    front_end = ("kernel_build", "front_end", "refusals", "image", "assembly", "local_arrays")
+    for path in (*headers, *(here / f"{name}.py" for name in front_end)):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -14,7 +14,7 @@ from tests.support.process import run_command
 CHECKS = Path(__file__).parent / "checks"
 
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(')
-_BUG = re.compile(r"// BUG (\S+) (.+)$")
+_BUG = re.compile(r"(?://|;) BUG (\S+) ([^;]+)")
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,6 @@ def expected(source: Path) -> dict[str, list[tuple[int, str, str | None]]]:
         if begins := _KERNEL.search(line):
             kernel = begins[1]
             bugs[kernel] = []
-        if marked := _BUG.search(line):
+        for marked in _BUG.finditer(line):
             bugs[kernel].append((number, marked[1], None if marked[2] == "None" else marked[2]))
     return bugs

@@ -53,7 +53,8 @@ GLOBAL: Mapping[str, Case] = {
 BARRIERS: Mapping[str, Case] = {
     **{name: Case(2) for name in ("branches", "early_return", "returned", "unnamed")},
     **{name: Case(2, arguments=1) for name in (
-        "counts", "stuck", "left_out", "barrier_first", "outside", "crossed")},
+        "counts", "stuck", "left_out", "barrier_first", "outside", "crossed",
+        "deserted")},
 }  # fmt: skip
 FILES: Mapping[str, Mapping[str, Case]] = {
     "races_shared": SHARED,

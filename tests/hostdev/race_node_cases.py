@@ -257,6 +257,16 @@ def without_a_line(world: World) -> None:
     must(cu.cuMemcpyDtoDAsync(world.b + 4, world.c, 4, world.second))
 
 
+def two_memories(world: World) -> None:
+    """Two kernels on two streams, each writing what the other reads."""
+    for address, name in ((world.a, "first"), (world.b, "second")):
+        control.annotate(address, BYTES, control.LIVE, name)
+        must(cu.cuMemsetD32(address, 0, COUNT))  # what is named anew counts as unwritten
+    must(cu.cuCtxSynchronize())
+    world.scale(world.b, world.a, world.first)
+    world.scale(world.a, world.b, world.second)
+
+
 CASES = (
     forks, both_write, atomics, streams, streams_through_a_third, waited_too_early, host_waits,
     host_asks, host_function, legacy_stream, second_reader, copies, pinned, two_graphs,
@@ -284,6 +294,7 @@ def main() -> None:
     }
     control.set_blocking(True)
     results["without_a_line"] = run(kit, lambda world, _: without_a_line(world), False)
+    results["two_memories"] = run(kit, lambda world, _: two_memories(world), False)
     for case in CASES:
         for ordered in (False, True):
             results[f"{case.__name__}{'_ordered' * ordered}"] = run(kit, case, ordered)

@@ -62,6 +62,25 @@ def test_what_is_wrong_with_a_kernels_own_memory_is_told(checked: Run) -> None:
     ]
 
 
+def test_reading_and_writing_in_one_line_is_told_as_both(checked: Run) -> None:
+    (found,) = checked.of("update_past_end")
+    assert (found["access"], found["count"]) == ("read and write", 1)
+    assert found["text"].startswith("read and write of 4 bytes just past the end of slice 'y'")
+    assert [f["access"] for f in checked.of("moved_past_end")] == ["read", "write"]
+
+
+def test_a_local_arrays_index_is_told_with_name_and_type(checked: Run) -> None:
+    (found,) = checked.of("local_write")
+    assert found["text"] == "index 5 of the local array 'own' of type 'float [4]'"
+    (found,) = checked.of("local_far_write")
+    assert found["text"] == "index 1000000 of the local array 'own' of type 'int [4]'"
+
+
+def test_an_address_without_memory_is_not_called_the_hosts(checked: Run) -> None:
+    (found,) = checked.of("no_memory")
+    assert "at 0x123456789000, where no memory is" in found["text"]
+
+
 def test_a_second_block_does_not_see_the_shared_memory_of_the_first(checked: Run) -> None:
     (found,) = checked.of("scratch_unwritten")
     assert found["block"] == [1, 0, 0]
@@ -75,6 +94,6 @@ def test_the_output_is_like_a_compilers(checked: Run) -> None:
     bugs = sum(map(len, BUGS.values()))
     kinds = len({kind for bugs_of in BUGS.values() for _, kind, _ in bugs_of})
     kernels = sum(bool(bugs_of) for bugs_of in BUGS.values())
-    summary = f"{bugs} findings ({kinds} kinds) in {kernels} kernels, {len(BUGS) + 1} launches"
+    summary = f"{bugs} findings ({kinds} kinds) in {kernels} kernels, {len(BUGS) + 4} launches"
     assert checked.out.splitlines()[-1] == f"{summary} checked"
     assert checked.code == 1

@@ -20,7 +20,7 @@ KINDS = {
     **dict.fromkeys(("branches", "early_return", "counts", "stuck"), "divergent-barrier"),
     "barrier_first": "divergent-barrier",
     "left_out": "shuffle-mask",
-    **dict.fromkeys(("outside", "returned", "unnamed", "crossed"), "shuffle-mask"),
+    **dict.fromkeys(("outside", "returned", "unnamed", "crossed", "deserted"), "shuffle-mask"),
 }
 PAIRS = [(file, name) for file, cases in FILES.items() for name in cases]
 
@@ -40,7 +40,8 @@ def _races(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _lines(finding: dict[str, Any]) -> set[int]:
     other = finding["other"]
-    return {finding["line"]} | ({other["line"]} if other else set())
+    lines = {finding["line"], other["line"] if other else None}
+    return lines - {None}  # of a thread that has returned, or is on its way
 
 
 def _marks(file: str, name: str) -> set[int]:
@@ -69,6 +70,11 @@ def test_the_text_tells_what_can_be_known(found: Found) -> None:
     (early,) = found["early_return_wrong"]
     assert "28 of the block's 64 threads returned before this __syncthreads()" in early["text"]
     assert (early["block"], early["thread"]) == ([1, 0, 0], [0, 0, 0])
+    gone = early["other"]
+    assert (gone["block"], gone["thread"], gone["line"]) == ([1, 0, 0], [36, 0, 0], None)
+    (deserted,) = found["deserted_wrong"]
+    assert "names lane 20, which called a warp operation with the mask fff00000" in deserted["text"]
+    assert (deserted["thread"], deserted["other"]["thread"]) == ([0, 0, 0], [20, 0, 0])
     (left_out,) = found["left_out_wrong"]
     assert "the mask ffffffff names lane 16, which has left this operation out" in left_out["text"]
     assert (left_out["thread"], left_out["other"]["thread"]) == ([32, 0, 0], [48, 0, 0])
@@ -80,6 +86,15 @@ def test_a_race_names_both_blocks_and_threads(found: Found) -> None:
     assert sum(x for x, _, _ in sides) == 63
     (chain,) = found["chain_racy"]
     assert (chain["block"], chain["other"]["block"]) == ([1, 0, 0], [0, 0, 0])
+
+
+def test_a_race_names_its_memory_and_what_each_side_did(found: Found) -> None:
+    for kernel, memory in (("mirror_racy", "tile"), ("dynamic_racy", "dynamic shared memory")):
+        for race in _races(found[kernel]):
+            assert race["allocation"] == memory
+            assert f"of {memory} that" in race["text"]
+            assert sorted((race["access"], race["other"]["access"])) == ["read", "write"]
+            assert race["work"] is None
 
 
 def test_an_atomic_of_block_scope_is_named_as_the_reason(found: Found) -> None:

@@ -42,6 +42,9 @@ def test_forks_are_told_with_both_nodes_and_counted_by_replay(found: Found) -> N
         "no path between node 0 (scale) and node 1 (scale)"
     )
     assert race["allocation"] == f"allocation of {BYTES} bytes"
+    assert (race["access"], race["other"]["access"]) == ("read", "write")
+    works = [side["work"].rsplit(" ", 1)[0] for side in (race, race["other"])]
+    assert works == ["node 1 of a graph on stream", "node 0 of a graph on stream"]
 
 
 def test_a_node_of_a_child_graph_is_told_by_both_numbers(found: Found) -> None:
@@ -60,6 +63,8 @@ def test_works_are_told_with_their_streams(found: Found) -> None:
     (race,) = found["second_reader"]
     assert (race["kernel"], race["block"], race["other"]["kernel"]) == ("memset", None, "scale")
     assert "nothing orders scale on stream" in race["text"]
+    assert race["text"].endswith(f"{race['other']['work']} and memset on {race['work']}")
+    assert race["work"].startswith("stream ")
 
 
 def test_works_that_may_overlap_are_found_too(found: Found) -> None:
@@ -68,6 +73,18 @@ def test_works_that_may_overlap_are_found_too(found: Found) -> None:
 
 def test_a_work_that_the_host_waited_for_is_kept_until_the_unordered_one_ran(found: Found) -> None:
     assert [finding["kind"] for finding in found["late_writer"]] == ["node-race"]
+
+
+def test_two_works_race_once_for_each_memory(found: Found) -> None:
+    races = {
+        race["allocation"]: (race["access"], race["other"]["access"], race["text"].split(":")[0])
+        for race in found["two_memories"]
+    }
+    text = f"{BYTES} bytes that work on another stream"
+    assert races == {
+        "first": ("write", "read", f"writes {text} reads"),
+        "second": ("read", "write", f"reads {text} writes"),
+    }
 
 
 def test_sides_without_a_line_are_told_apart(found: Found) -> None:

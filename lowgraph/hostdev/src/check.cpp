@@ -38,23 +38,23 @@ std::atomic<uint64_t> launches{0};
 size_t slot_of(uint64_t pc) { return (pc * 0x9E3779B97F4A7C15u) >> 52; }
 static_assert(remembered_slots == size_t{1} << 12);
 
-const char* verb(const Access& access) {
-    if (access.atomic) return access.write ? "atomic update" : "atomic read";
-    return access.write ? "write" : "read";
-}
-
 std::string bytes_text(uint64_t bytes) {
     return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
 }
 
-const KernelEntry* running_kernel() { return lowgraph_thread.runner->job->launch->kernel; }
+Site site_of(const Access& access) {
+    Site site = here(access.pc);
+    site.access = verb(access);
+    return site;
+}
 
 void report_wrong(const Access& access, const Wrong& wrong, const std::string& index) {
-    if (count_again(wrong.kind, running_kernel(), access.pc)) return;
-    const std::string text = (index.empty() ? "" : index + ": ") + verb(access) + " of " +
+    const Site where = site_of(access);
+    const std::string memory = wrong.owner != 0 ? allocation_name(wrong.owner) : wrong.name;
+    if (count_again(wrong.kind, where, memory)) return;
+    const std::string text = (index.empty() ? "" : index + ": ") + where.access + " of " +
                              bytes_text(access.bytes) + " " + wrong.text;
-    if (wrong.owner != 0) report(wrong.kind, here(access.pc), nullptr, wrong.owner, text);
-    else report_named(wrong.kind, here(access.pc), wrong.name, text);
+    report_named(wrong.kind, where, memory, text, nullptr, access.address);
 }
 
 // Where the running block's thread started the copy.
@@ -80,13 +80,14 @@ std::string note_on_padding(const Access& access, const Place& place) {
 
 __attribute__((noinline)) void report_unwritten(const Access& access, const Place& place,
                                                 uint64_t address) {
-    if (count_again(kind::uninitialised_read, running_kernel(), access.pc)) return;
-    const Site where = here(access.pc);
+    const Site where = site_of(access);
+    const bool is_shared = place.space == Space::shared;
+    const std::string name = is_shared ? shared_title(place) : memory_name(address);
+    if (count_again(kind::uninitialised_read, where, name)) return;
     const std::string hint = note_on_padding(access, place);
     const std::string what =
-        std::string(verb(access)) + " of " + bytes_text(access.bytes) + " that ";
-    if (place.space == Space::shared) {
-        const std::string name = shared_title(place);
+        std::string(where.access) + " of " + bytes_text(access.bytes) + " that ";
+    if (is_shared) {
         const std::string spot = bytes_text(address - place.start) + " into '" + name + "'";
         uint32_t thread = 0;
         const AsyncCopy* const copy = lowgraph_thread.runner->copies.find(address, &thread);
@@ -101,20 +102,20 @@ __attribute__((noinline)) void report_unwritten(const Access& access, const Plac
     }
     char title[240];
     describe_address(address, title, sizeof title);
-    report(kind::uninitialised_read, where, nullptr, address,
-           what + "nobody has written: " + title + hint);
+    report_named(kind::uninitialised_read, where, name,
+                 what + "nobody has written: " + title + hint);
 }
 
 // An index outside one dimension of an array, at an address that is inside the whole of it.
 void report_index(const Access& access, const Place& place, const std::string& index) {
-    if (count_again(kind::out_of_bounds, running_kernel(), access.pc)) return;
-    const Site where = here(access.pc);
+    const Site where = site_of(access);
+    const std::string name =
+        place.space == Space::shared ? shared_title(place) : memory_name(access.address);
+    if (count_again(kind::out_of_bounds, where, name)) return;
     // It may be another access: those of local variables are not seen.
-    const std::string text = index + " is outside of it; next in the line: " + verb(access) +
-                             " of " + bytes_text(access.bytes);
-    if (place.space == Space::shared)
-        report_named(kind::out_of_bounds, where, shared_title(place), text);
-    else report(kind::out_of_bounds, where, nullptr, access.address, text);
+    const std::string text = index + " is outside of it; next in the line: " +
+                             where.access + " of " + bytes_text(access.bytes);
+    report_named(kind::out_of_bounds, where, name, text, nullptr, access.address);
 }
 
 // The first byte that nobody has written, or 0.
@@ -219,17 +220,17 @@ bool see_copy_arrive(const AsyncCopy& copy) {
 void look_at_alignment(const Access& access) {
     if (access.bytes > 16 || (access.bytes & (access.bytes - 1)) != 0) return;
     if (access.address % access.bytes == 0) return;
-    if (!count_again(kind::misaligned, running_kernel(), access.pc))
-        report(kind::misaligned, here(access.pc), nullptr, access.address,
-               misalignment_text(verb(access), access.bytes, access.address));
+    report_misaligned(site_of(access), access.bytes, access.address);
 }
 
-std::string misalignment_text(const char* what, uint64_t alignment, uint64_t address) {
+void report_misaligned(const Site& where, uint64_t alignment, uint64_t address) {
+    const std::string memory = touched_name(address);
+    if (count_again(kind::misaligned, where, memory)) return;
     char text[160];
     snprintf(text, sizeof text,
-             "%s at 0x%llx, which is not a multiple of %llu: a GPU refuses it", what,
+             "%s at 0x%llx, which is not a multiple of %llu: a GPU refuses it", where.access,
              static_cast<unsigned long long>(address), static_cast<unsigned long long>(alignment));
-    return text;
+    report_named(kind::misaligned, where, memory, text, nullptr, address);
 }
 
 void note_stacks() {

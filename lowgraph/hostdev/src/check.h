@@ -34,17 +34,25 @@ struct Site {
     uint64_t pc = 0;
     const char* file = nullptr;  // of static storage duration (an image's string)
     int line = 0;
+    const char* access = nullptr;  // "read", "write" ...; of static storage duration; null: none
+    std::string work;              // of a node race: "node 3 of a graph on stream 5"
 };
 
 // Names of findings, used as they are in text and JSON.
 namespace kind {
-constexpr char out_of_bounds[] = "out-of-bounds", use_after_free[] = "use-after-free",
+inline constexpr char out_of_bounds[] = "out-of-bounds", use_after_free[] = "use-after-free",
                uninitialised_read[] = "uninitialised-read", misaligned[] = "misaligned",
                host_pointer[] = "host-pointer", shared_race[] = "shared-race",
                global_race[] = "global-race", divergent_barrier[] = "divergent-barrier",
                shuffle_mask[] = "shuffle-mask", node_race[] = "node-race",
                endless_kernel[] = "endless-kernel", endless_wait[] = "endless-wait";
 }  // namespace kind
+
+// Names of accesses, likewise.
+namespace access {
+inline constexpr char read[] = "read", write[] = "write", both[] = "read and write",
+               update[] = "atomic update", atomic_read[] = "atomic read";
+}  // namespace access
 
 // True once lowgraph_host_set_check(1) was called; never goes back.
 extern bool check_is_on;
@@ -54,10 +62,11 @@ inline bool checking() { return __builtin_expect(check_is_on, 0); }
 Site here(uint64_t pc);
 Site here(const char* file, int line);
 
-// Adds a finding, or counts it when kind, kernel and both places are known already. `other`: the
-// other side, or null. `address`: 0, or what names the allocation. `text`: what happened, without
-// kernel, place, block, thread ("reads 4 bytes that nobody wrote"). Takes a lock of its own, and
-// the tables' lock for the name; never call it with that one held.
+// Adds a finding, or counts it when kind, kernel, both places and the memory are known already, and
+// of a finding with one side the access too. `other`: the other side, or null. `address`: 0, or in
+// the memory that it is about. `text`: what happened, without kernel, place, block, thread ("read of
+// 4 bytes that nobody has written"). Takes a lock of its own, and the tables' lock for the memory's
+// name; never call it with that one held.
 void report(const char* kind, const Site& where, const Site* other, uint64_t address,
             const std::string& text);
 

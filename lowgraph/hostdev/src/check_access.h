@@ -14,6 +14,7 @@ bool see_copy_arrive(const AsyncCopy& copy);
 // An access of 1, 2, 4, 8 or 16 bytes must lie at a multiple of them on a GPU. For what the
 // compiler has not looked at.
 void look_at_alignment(const Access& access);
-std::string misalignment_text(const char* what, uint64_t alignment, uint64_t address);
+// `where` holds the access.
+void report_misaligned(const Site& where, uint64_t alignment, uint64_t address);
 
 }  // namespace lowgraph

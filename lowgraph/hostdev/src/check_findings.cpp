@@ -8,10 +8,10 @@
 #include <tuple>
 
 #include "block.h"
+#include "check_places.h"
 #include "control.h"
 #include "images.h"
 #include "json_text.h"
-#include "memory_tables.h"
 
 namespace lowgraph {
 namespace {
@@ -22,18 +22,23 @@ struct Finding {
     const char* kind;
     Site where, other;
     bool has_other = false;
-    std::string allocation, text;
+    std::string memory, text;
+    uint64_t address;
     uint64_t count = 1;
 };
 
-// kind, kernel, pc or line, the other side's pc or line; `unplaced`
-using Key = std::tuple<const char*, const KernelEntry*, uint64_t, uint64_t, std::string>;
+// kind, kernel, pc or line, access, memory
+using PlaceKey = std::tuple<const char*, const KernelEntry*, uint64_t, const char*, std::string>;
+// ... and the other side's pc or line; `unplaced`
+using Key = std::tuple<PlaceKey, uint64_t, std::string>;
 
 struct Findings {
     std::mutex lock;
     std::deque<Finding> list;
     std::map<Key, Finding*> known;
-    std::map<std::tuple<const char*, const KernelEntry*, uint64_t>, Finding*> by_place;
+    std::map<PlaceKey, Finding*> by_place;
+    std::set<PlaceKey> joined;     // writes that are told with the read before them
+    Finding* last_read = nullptr;  // the newest finding, if it is of a read
     uint64_t seen = 0;
     bool read = false;  // somebody has asked for the list
 };
@@ -47,64 +52,44 @@ uint64_t place_key(const Site& site) {
     return site.pc != 0 ? site.pc : static_cast<uint64_t>(site.line);
 }
 
+// Races of reads and writes of one place are one bug: they have no access in their key.
+PlaceKey place_of(const char* kind, const Site& where, bool has_other, const std::string& memory) {
+    return {kind, where.kernel, place_key(where), has_other ? nullptr : where.access, memory};
+}
+
 // What tells sides without a place apart, a memset's from a copy's: else all of a run were one.
-std::string unplaced(const Site& where, const Site& other, const std::string& allocation) {
+std::string unplaced(const Site& where, const Site& other) {
     std::string text;
     for (const Site* site : {&where, &other})
         if (place_key(*site) == 0 && site->what != nullptr) (text += site->what) += ' ';
-    return text.empty() ? text : text + allocation;
+    return text;
 }
 
-std::string title_of(const Region& region) {
-    const auto& slices = tables().slices;
-    const auto slice = slices.find(region.address);
-    if (slice != slices.end()) return slice->second.name;
-    if (!region.name.empty()) return region.name;
-    return "allocation of " + std::to_string(region.bytes) + " bytes";
+SourceLine line_of(const Site& site) {
+    if (site.file != nullptr) return {site.file, site.line};
+    if (site.pc != 0) return source_line(site.pc - 1);  // the pc is behind the access's call
+    return {};
 }
 
-// The name that people gave to what the address is in, before or behind; or its size.
-std::string allocation_name(uint64_t address) {
-    if (address == 0) return "";
-    const TableLock hold(tables().lock);
-    const auto& slices = tables().slices;
-    const auto& regions = tables().regions;
-    const auto slice = slices.upper_bound(address);
-    const auto next = regions.upper_bound(address);
-    const Region* before = next == regions.begin() ? nullptr : &std::prev(next)->second;
-    const uint64_t past = before != nullptr ? address - before->address : UINT64_MAX;
-    const bool near = before != nullptr && past < before->bytes + alignment + page_bytes;
-    if (near && slice != slices.begin()) {
-        const Slice& found = std::prev(slice)->second;
-        const bool last = found.end + alignment > before->address + before->bytes;
-        const bool inside = found.address >= before->address;
-        if (inside && (address < found.end || (past >= before->bytes && last))) return found.name;
-    }
-    if (near) return title_of(*before);
-    const bool ahead = next != regions.end() && next->first - address <= page_bytes;
-    return ahead ? title_of(next->second) : "";
+bool same_thread(const Site& a, const Site& b) {
+    return std::ranges::equal(a.block, b.block) && std::ranges::equal(a.thread, b.thread);
 }
 
-void add(const char* kind, const Site& where, const Site* other, const std::string& allocation,
-         const std::string& text) {
-    Findings& all = findings();
-    const std::lock_guard<std::mutex> hold(all.lock);
-    ++all.seen;
-    const uint64_t place = place_key(where);
-    const Site& beside = other != nullptr ? *other : where;
-    const Key key{kind, where.kernel, place, other != nullptr ? place_key(*other) : 0,
-                  unplaced(where, beside, allocation)};
-    const auto known = all.known.find(key);
-    if (known != all.known.end()) {
-        ++known->second->count;
-        return;
-    }
-    if (all.list.size() == most_kept) return;
-    Finding finding{kind, where, {}, other != nullptr, allocation, text};
-    if (other != nullptr) finding.other = *other;
-    all.list.push_back(std::move(finding));
-    all.known[key] = &all.list.back();
-    all.by_place[{kind, where.kernel, place}] = &all.list.back();
+// `y[i] += 1` reads and writes: one bug, which is told as both.
+bool joins_read(Findings& all, const Finding& write) {
+    Finding* const read = all.last_read;
+    if (read == nullptr || write.has_other || write.where.access != access::write) return false;
+    if (read->kind != write.kind || read->where.kernel != write.where.kernel) return false;
+    if (write.address == 0 || read->address != write.address || read->memory != write.memory)
+        return false;
+    const SourceLine one = line_of(read->where), other = line_of(write.where);
+    if (!same_thread(read->where, write.where) || one.line != other.line || one.file != other.file)
+        return false;
+    const size_t verb = read->text.find(access::read);
+    if (verb != std::string::npos)
+        read->text.replace(verb, std::strlen(access::read), access::both);
+    read->where.access = access::both;
+    return true;
 }
 
 // ---- JSON ----
@@ -115,22 +100,22 @@ std::string triple(const uint32_t (&index)[3]) {
 }
 
 std::string site_fields(const Site& site) {
-    SourceLine line;
-    if (site.file != nullptr) line = {site.file, site.line};
-    else if (site.pc != 0) line = source_line(site.pc - 1);  // the pc is behind the access's call
+    const SourceLine line = line_of(site);
     const char* title = site.kernel != nullptr ? site.kernel->name : site.what;
     return "\"kernel\": " + (title != nullptr ? quoted(title) : "null") +
            ", \"file\": " + (line.file.empty() ? "null" : quoted(line.file)) +
            ", \"line\": " + (line.file.empty() ? "null" : std::to_string(line.line)) +
            ", \"block\": " + (site.kernel != nullptr ? triple(site.block) : "null") +
-           ", \"thread\": " + (site.kernel != nullptr ? triple(site.thread) : "null");
+           ", \"thread\": " + (site.kernel != nullptr ? triple(site.thread) : "null") +
+           ", \"access\": " + (site.access != nullptr ? quoted(site.access) : "null") +
+           ", \"work\": " + (site.work.empty() ? "null" : quoted(site.work));
 }
 
 std::string json(const Finding& finding) {
     return std::string("{\"kind\": ") + quoted(finding.kind) + ", " + site_fields(finding.where) +
            ", \"other\": " + (finding.has_other ? "{" + site_fields(finding.other) + "}" : "null") +
            ", \"allocation\": " +
-           quoted_or_null(finding.allocation) +
+           quoted_or_null(finding.memory) +
            ", \"text\": " + quoted(finding.text) + ", \"count\": " + std::to_string(finding.count) +
            "}\n";
 }
@@ -155,24 +140,52 @@ Site here(const char* file, int line) {
     return site;
 }
 
-bool count_again(const char* kind, const KernelEntry* kernel, uint64_t pc) {
+const char* verb(const Access& access) {
+    if (access.atomic) return access.write ? access::update : access::atomic_read;
+    return access.write ? access::write : access::read;
+}
+
+bool count_again(const char* kind, const Site& where, const std::string& memory) {
     Findings& all = findings();
     const std::lock_guard<std::mutex> hold(all.lock);
-    const auto known = all.by_place.find({kind, kernel, pc});
-    if (known == all.by_place.end()) return false;
-    ++known->second->count;
+    const PlaceKey place = place_of(kind, where, false, memory);
     ++all.seen;
-    return true;
+    if (all.joined.contains(place)) return true;
+    const auto known = all.by_place.find(place);
+    if (known != all.by_place.end()) ++known->second->count;
+    else --all.seen;
+    return known != all.by_place.end();
 }
 
 void report(const char* kind, const Site& where, const Site* other, uint64_t address,
             const std::string& text) {
-    add(kind, where, other, allocation_name(address), text);
+    report_named(kind, where, memory_name(address), text, other, address);
 }
 
-void report_named(const char* kind, const Site& where, const std::string& name,
-                  const std::string& text, const Site* other) {
-    add(kind, where, other, name, text);
+void report_named(const char* kind, const Site& where, const std::string& memory,
+                  const std::string& text, const Site* other, uint64_t address) {
+    Findings& all = findings();
+    const std::lock_guard<std::mutex> hold(all.lock);
+    ++all.seen;
+    const PlaceKey place = place_of(kind, where, other != nullptr, memory);
+    const Site& beside = other != nullptr ? *other : where;
+    const Key key{place, other != nullptr ? place_key(*other) : 0, unplaced(where, beside)};
+    if (all.joined.contains(place)) return;
+    if (const auto known = all.known.find(key); known != all.known.end()) {
+        ++known->second->count;
+        return;
+    }
+    Finding finding{kind, where, {}, other != nullptr, memory, text, address};
+    if (other != nullptr) finding.other = *other;
+    if (joins_read(all, finding)) {
+        all.joined.insert(place);
+        return;
+    }
+    if (all.list.size() == most_kept) return;
+    all.list.push_back(std::move(finding));
+    all.known[key] = &all.list.back();
+    all.by_place[place] = &all.list.back();
+    all.last_read = where.access == access::read ? &all.list.back() : nullptr;
 }
 
 uint64_t findings_so_far() {
@@ -204,5 +217,7 @@ void lowgraph_host_forget_findings() {
     const std::lock_guard<std::mutex> hold(all.lock);
     all.known.clear();
     all.by_place.clear();
+    all.joined.clear();
+    all.last_read = nullptr;
     all.list.clear();
 }

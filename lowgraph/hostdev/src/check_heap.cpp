@@ -31,7 +31,7 @@ std::map<uint64_t, Piece>::iterator piece_at(uint64_t address) {
 }
 
 std::string title(const Piece& piece) {
-    return "memory that a kernel allocated (" + std::to_string(piece.bytes) + " bytes)";
+    return std::string(heap_name) + " (" + std::to_string(piece.bytes) + " bytes)";
 }
 
 }  // namespace
@@ -47,6 +47,7 @@ bool heap_place(const Access& access, Place* place, Wrong* wrong) {
     }
     wrong->kind = piece.live ? kind::out_of_bounds : kind::use_after_free;
     wrong->text = piece.live ? "past the end of " + title(piece) : "of " + title(piece) + " and freed";
+    wrong->name = heap_name;
     wrong->fatal = stop > end + zone;
     return false;
 }
@@ -83,9 +84,11 @@ void lowgraph_check_free(void* memory, const void* pc) {
         forget_places();
         return;
     }
-    report_named(kind::use_after_free, here(reinterpret_cast<uint64_t>(pc)), "",
-                 found != pieces().end() ? "frees " + title(found->second) + " a second time"
-                                         : std::string("frees what no kernel has allocated"));
+    const bool is_known = found != pieces().end();
+    const Site where = here(reinterpret_cast<uint64_t>(pc));
+    report_named(kind::use_after_free, where, is_known ? heap_name : "",
+                 is_known ? "frees " + title(found->second) + " a second time"
+                          : std::string("frees what no kernel has allocated"));
 }
 
 }  // extern "C"

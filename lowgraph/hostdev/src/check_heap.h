@@ -6,6 +6,8 @@
 
 namespace lowgraph {
 
+// What all of it is called in findings: its pieces are too many for names.
+inline constexpr char heap_name[] = "memory that a kernel allocated";
 // Whether the address is in a piece of the heap, or right behind one. Then shared_place's terms hold:
 // true, and where the access may go; or false, and what is wrong with it.
 bool is_in_heap(uint64_t address);

@@ -2,8 +2,10 @@
 #include "block.h"
 #include "check_access.h"
 #include "check_bits.h"
+#include "check_findings.h"
 #include "check_index.h"
 #include "check_launch.h"
+#include "check_places.h"
 #include "control.h"
 #include "race.h"
 #include "shuffle.h"
@@ -15,11 +17,6 @@ namespace {
 
 Access plain(const void* p, uint32_t bytes, bool write, const void* pc) {
     return {reinterpret_cast<uint64_t>(p), bytes, write, false, reinterpret_cast<uint64_t>(pc), 0};
-}
-
-void report_misaligned(const Site& where, uint64_t alignment, uint64_t address, bool write) {
-    report(kind::misaligned, where, nullptr, address,
-           misalignment_text(write ? "write" : "read", alignment, address));
 }
 
 }  // namespace
@@ -58,7 +55,9 @@ LEAVES_BY_SWITCH void lowgraph_check_alignment(const char* file, int line, uint6
                                                uint64_t address, int write) {
     if (address < page_bytes) return;  // a null pointer: told by the access itself
     if (is_overdue(*lowgraph_thread.runner->job)) end_overdue(0);
-    report_misaligned(here(file, line), alignment, address, write != 0);
+    Site where = here(file, line);
+    where.access = write != 0 ? access::write : access::read;
+    report_misaligned(where, alignment, address);
     if (alignment >= 16) end_block();  // the CPU's vector instructions refuse it too
 }
 
@@ -69,12 +68,19 @@ void lowgraph_check_promise(const char* file, int line, uint64_t alignment, uint
              "promises (__builtin_assume_aligned) that 0x%llx is a multiple of %llu, which it is "
              "not: a GPU refuses the wide access that may be made of it",
              static_cast<unsigned long long>(address), static_cast<unsigned long long>(alignment));
-    report(kind::misaligned, here(file, line), nullptr, address, text);
+    report_named(kind::misaligned, here(file, line), touched_name(address), text);
 }
 
 void lowgraph_check_index(const char* file, int line, const char* type, int64_t index) {
     hold_index(file, line, type, index);
     forget_places();  // the access that follows is looked up
+}
+
+// The access is never announced, and would be made in the stack: the block ends.
+LEAVES_BY_SWITCH void lowgraph_check_local_index(const char* file, int line, const char* type,
+                                                 int64_t index) {
+    tell_local_index(file, line, type, index);
+    end_block();
 }
 
 void lowgraph_host_set_check() {

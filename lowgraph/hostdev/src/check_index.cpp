@@ -29,6 +29,16 @@ void hold_index(const char* file, int line, const char* type, int64_t index) {
     all.site = here(file, line);
 }
 
+void tell_local_index(const char* file, int line, const char* type, int64_t index) {
+    tell_index();
+    const std::string both = type;
+    const size_t space = both.find(' ');
+    const std::string name = both.substr(0, space);
+    report_named(kind::out_of_bounds, here(file, line), name,
+                 "index " + std::to_string(index) + " of the local array '" + name + "' of type " +
+                     both.substr(space + 1));
+}
+
 std::string index_of(const Access& access) {
     Held& all = held();
     if (!all.any) return "";

@@ -7,6 +7,8 @@ namespace lowgraph {
 
 // The running thread is about to use the index. file, type: of static storage duration.
 void hold_index(const char* file, int line, const char* type, int64_t index);
+// The same for a local array; type: "name 'float [4]'". Tells it.
+void tell_local_index(const char* file, int line, const char* type, int64_t index);
 // What is held back is for this access if it is in the same line; else it is told alone. The text:
 // "index 32 of an array of type 'float [32]'", or "".
 std::string index_of(const Access& access);

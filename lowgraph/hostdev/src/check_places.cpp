@@ -42,6 +42,15 @@ bool open_pages(uint64_t from, uint64_t to) {
     return true;
 }
 
+// Under the tables' lock.
+std::string title_of(const Region& region) {
+    const auto& slices = tables().slices;
+    const auto slice = slices.find(region.address);
+    if (slice != slices.end()) return slice->second.name;
+    if (!region.name.empty()) return region.name;
+    return "allocation of " + std::to_string(region.bytes) + " bytes";
+}
+
 const Slice* slice_at(uint64_t address) {
     const auto& slices = tables().slices;
     const auto spot = slices.upper_bound(address);
@@ -153,14 +162,59 @@ bool find_place(const Access& access, Place* place, Wrong* wrong) {
     if (const Image* image = image_of(access.address))
         return image_place(access, *image, place, wrong);
     if (registered_place(access, place)) return true;
-    const bool null = access.address < page_bytes;
-    char where[96];
-    snprintf(where, sizeof where, null ? "at a null pointer (address 0x%llx)"
-                                       : "at 0x%llx, which is host memory: no device pointer",
-             static_cast<unsigned long long>(access.address));
-    *wrong = {null ? kind::out_of_bounds : kind::host_pointer, where, 0, "", true};
-    wrong->fatal = access.write || !is_readable(access.address, access.bytes);
+    const bool is_there = is_readable(access.address, access.bytes);
+    const char* text = "at 0x%llx, where no memory is: no pointer at all, or one far out of bounds";
+    if (access.address < page_bytes) text = "at a null pointer (address 0x%llx)";
+    else if (is_there) text = "at 0x%llx, which is host memory: no device pointer";
+    char where[120];
+    snprintf(where, sizeof where, text, static_cast<unsigned long long>(access.address));
+    *wrong = {is_there ? kind::host_pointer : kind::out_of_bounds, where, 0, "", true};
+    wrong->fatal = access.write || !is_there;
     return false;
+}
+
+// The name that people gave to it, or its size.
+std::string allocation_name(uint64_t address) {
+    if (address == 0) return "";
+    const TableLock hold(tables().lock);
+    const auto& slices = tables().slices;
+    const auto& regions = tables().regions;
+    const auto slice = slices.upper_bound(address);
+    const auto next = regions.upper_bound(address);
+    const Region* before = next == regions.begin() ? nullptr : &std::prev(next)->second;
+    const uint64_t past = before != nullptr ? address - before->address : UINT64_MAX;
+    const bool near = before != nullptr && past < before->bytes + alignment + page_bytes;
+    if (near && slice != slices.begin()) {
+        const Slice& found = std::prev(slice)->second;
+        const bool last = found.end + alignment > before->address + before->bytes;
+        const bool inside = found.address >= before->address;
+        if (inside && (address < found.end || (past >= before->bytes && last))) return found.name;
+    }
+    if (near) return title_of(*before);
+    const bool ahead = next != regions.end() && next->first - address <= page_bytes;
+    return ahead ? title_of(next->second) : "";
+}
+
+std::string memory_name(uint64_t address) {
+    if (in_device_memory(address)) return allocation_name(address);
+    if (is_in_heap(address)) return heap_name;
+    const Image* image = image_of(address);
+    if (image == nullptr) return allocation_name(address);
+    std::string name;
+    for (const Variable& variable : image->data) {
+        if (variable.value > address) break;
+        name = address < variable.value + variable.bytes + red_zone ? variable.name() : "";
+    }
+    return name;
+}
+
+std::string touched_name(uint64_t address) {
+    if (in_device_memory(address) || is_in_heap(address) || !is_shared(address))
+        return memory_name(address);
+    Place place;
+    Wrong wrong;
+    const Access access{address, 1, false, false, 0, 0};
+    return shared_place(access, &place, &wrong) ? shared_title(place) : wrong.name;
 }
 
 void close_opened_pages() {

@@ -27,8 +27,15 @@ struct Wrong {
 // True: the access lies in `place`, all of it. Else `wrong` says what is the matter.
 bool find_place(const Access& access, Place* place, Wrong* wrong);
 
-// "__shared__ 'tile'" or "dynamic shared memory", of a place in Space::shared.
+// "tile" or "dynamic shared memory", of a place in Space::shared.
 std::string shared_title(const Place& place);
+
+// The name of a slice or an allocation, by an address in it, before or behind; "" for none.
+std::string allocation_name(uint64_t address);
+// What memory is called in findings: a slice's, an allocation's or a variable's name; "" for none.
+std::string memory_name(uint64_t address);
+// The same of what the running thread touches, shared memory too.
+std::string touched_name(uint64_t address);
 
 // Before each block: nobody has written its shared memory.
 void reset_shared_bits();

@@ -90,6 +90,7 @@ bool static_place(const Access& access, Place* place, Wrong* wrong) {
     wrong->fatal = address < all.start || stop > all.start + all.image->shared_bytes;
     if (before == nullptr) {
         wrong->text = "in shared memory that the kernel does not have";
+        wrong->name = "shared memory";
         return false;
     }
     const uint64_t from = all.start + before->value, to = from + before->bytes;

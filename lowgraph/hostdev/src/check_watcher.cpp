@@ -46,8 +46,10 @@ public:
         char where[240];
         describe_address(address, where, sizeof where);
         const char* name = in_device_memory(address) ? kind::out_of_bounds : kind::host_pointer;
-        report(address < page_bytes ? kind::out_of_bounds : name, here(pc), nullptr, address,
-               std::string(write ? "write" : "read") + " " + where);
+        Site site = here(pc);
+        site.access = write ? access::write : access::read;
+        report(address < page_bytes ? kind::out_of_bounds : name, site, nullptr, address,
+               std::string(site.access) + " " + where);
         return true;
     }
     void stop_wanted() override { forget_places(); }

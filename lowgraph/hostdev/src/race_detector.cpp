@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "check_findings.h"
 #include "check_places.h"
 #include "memory.h"
 
@@ -16,10 +17,9 @@ const char* verb(bool write, bool atomic, bool past) {
     return past ? "read" : "reads";
 }
 
-std::string title_of_shared(const Access& access) {
-    Place place;
-    Wrong wrong;
-    return find_place(access, &place, &wrong) ? shared_title(place) : "shared memory";
+const char* access_of(bool write, bool atomic) {
+    if (atomic) return write ? access::update : access::atomic_read;
+    return write ? access::write : access::read;
 }
 
 // The size that a write needs at most to be compared: a vector of four.
@@ -62,23 +62,28 @@ void RaceDetector::block_begins(Block&, uint64_t) {
     order_.begin_block();
     log_.begin_block();
     passes_.forget();
+    for (Elsewhere& elsewhere : elsewhere_) elsewhere.lanes = 0;
     block_starts_.push_back(order_.block_start);
 }
 
-bool RaceDetector::tell_first(uint64_t one_place, uint64_t other_place) {
-    return told_.insert(std::minmax(one_place, other_place)).second;
+bool RaceDetector::tell_first(uint64_t one_place, uint64_t other_place, const std::string& memory) {
+    const auto [first, second] = std::minmax(one_place, other_place);
+    return told_.emplace(first, second, memory).second;
 }
 
 void RaceDetector::found(Mark mark, bool wrote, const Look& look) {
     const Access& access = look.access;
-    if (!tell_first(access.pc, sites_.pc(mark.site()))) return;
+    const std::string memory = touched_name(access.address);
+    if (!tell_first(access.pc, sites_.pc(mark.site()), memory)) return;
     const char* const name = look.space == Space::shared ? kind::shared_race : kind::global_race;
-    const Site where = here(access.pc), other = site_of(mark);
-    std::string text = describe(mark, wrote, look);
+    Site where = here(access.pc), other = site_of(mark);
+    where.access = access_of(access.write, access.atomic);
+    other.access = access_of(wrote, mark.atomic());
+    std::string text = describe(mark, wrote, look, memory);
     const bool plain = !access.atomic && !mark.atomic();
     if (!(wrote && access.write && plain && access.bytes <= comparable))
-        return report(name, where, &other, access.address, text);
-    pending_ = {name, where, other, access.address, access.bytes, {}, std::move(text)};
+        return report_named(name, where, memory, text, &other);
+    pending_ = {name, where, other, access.address, access.bytes, {}, std::move(text), memory};
     std::memcpy(pending_.before, reinterpret_cast<const void*>(access.address), access.bytes);
 }
 
@@ -89,15 +94,16 @@ void RaceDetector::tell_pending() {
     const auto* const now = reinterpret_cast<const void*>(pending_.address);
     if (std::memcmp(pending_.before, now, pending_.bytes) == 0)
         pending_.text += "; both wrote the same value";
-    report(name, pending_.where, &pending_.other, pending_.address, pending_.text);
+    report_named(name, pending_.where, pending_.memory, pending_.text, &pending_.other);
 }
 
-std::string RaceDetector::describe(Mark mark, bool wrote, const Look& look) const {
+std::string RaceDetector::describe(Mark mark, bool wrote, const Look& look,
+                                   const std::string& memory) const {
     const Access& access = look.access;
     const bool own_block = in_this_block(mark), own_warp = mark.warp() == look.mark.warp();
     std::string text = verb(access.write, access.atomic, false);
     text += access.bytes == 1 ? " 1 byte" : " " + std::to_string(access.bytes) + " bytes";
-    if (look.space == Space::shared) text += " of " + title_of_shared(access);
+    if (look.space == Space::shared) text += " of " + memory;
     if (access.copy_since != 0) text += " as its asynchronous copy arrives";
     text += " that ";
     text += !own_block ? "another block "

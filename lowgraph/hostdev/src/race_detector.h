@@ -1,6 +1,7 @@
 // The detector: what the engine's hooks and the kernels' accesses come to.
 #pragma once
 #include <set>
+#include <tuple>
 
 #include "block.h"
 #include "race.h"
@@ -44,7 +45,13 @@ private:
         uint64_t address = 0;
         uint32_t bytes = 0;
         unsigned char before[16];
-        std::string text;
+        std::string text, memory;
+    };
+
+    // Lanes that another one waits for in an operation, and that have been through a different one.
+    struct Elsewhere {
+        uint32_t lanes = 0;
+        WaitSite sites[32];
     };
 
     bool seen_before(const Access& access, Space space);
@@ -70,9 +77,9 @@ private:
         return __builtin_expect(since != 0, 0) && mark.clock > since;
     }
 
-    bool tell_first(uint64_t one_place, uint64_t other_place);
+    bool tell_first(uint64_t one_place, uint64_t other_place, const std::string& memory = "");
     void found(Mark mark, bool wrote, const Look& look);
-    std::string describe(Mark mark, bool wrote, const Look& look) const;
+    std::string describe(Mark mark, bool wrote, const Look& look, const std::string& memory) const;
     std::string note_on_arguments(uint64_t address) const;
     Site site_of(Mark mark) const { return grid_.site(thread_of(mark), sites_.pc(mark.site())); }
     void tell_pending();
@@ -87,18 +94,20 @@ private:
     bool tell_left_out(Block& block, uint32_t operation);
     void compare_sites(Block& block);
     void check_sources(Block& block, Warp& warp, uint32_t lanes);
+    void check_named(Block& block, Warp& warp, uint32_t lanes);
 
     const Job* job_ = nullptr;
     Grid grid_;
     ThreadOrder order_;
     SyncLog log_{order_};
     Passes passes_;
+    Elsewhere elsewhere_[Block::max_warps];
     Shadow global_, shared_;
     Sites& sites_ = sites();
     std::vector<uint32_t> block_starts_;
     mutable uint64_t near_block_ = 0;  // the one that thread_of found last
-    // Pairs of places in the code that this launch has told of, smaller first.
-    std::set<std::pair<uint64_t, uint64_t>> told_;
+    // Pairs of places in the code that this launch has told of, smaller first, with the memory.
+    std::set<std::tuple<uint64_t, uint64_t, std::string>> told_;
     Pending pending_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "images.h"
 #include "memory.h"
 #include "race.h"
 
@@ -23,29 +24,48 @@ Site site_of(const WorkRecord& record, uint64_t address) {
     return site;
 }
 
+std::string work_title(const WorkRecord& record) {
+    const std::string stream = "stream " + std::to_string(record.place.stamp->stream);
+    if (record.place.graph == nullptr) return stream;
+    return "node " + record.place.graph->title(record.place.node) + " of a graph on " + stream;
+}
+
 // "node 3 (scale)"
 std::string node_title(const WorkRecord& record) {
     return "node " + record.place.graph->title(record.place.node) + " (" + record.name + ")";
 }
 
+uint64_t part_end(uint64_t address) {
+    uint64_t start = 0, end = 0;
+    if (find_part(address, &start, &end)) return end;
+    const Image* image = image_of(address);  // its variables count as one memory
+    return image != nullptr ? image->end : UINT64_MAX;
+}
+
 struct Clash {
     bool earlier_writes = false, later_writes = false;  // of the first pair
     uint64_t address = 0, bytes = 0;                    // where it begins; of all pairs
+    uint64_t end = 0;                                   // of the slice or allocation
 };
 
-Clash clash_of(const std::vector<Range>& earlier, const std::vector<Range>& later) {
-    Clash clash;
+// One for each slice or allocation, by address.
+std::vector<Clash> clashes_of(const std::vector<Range>& earlier, const std::vector<Range>& later) {
+    std::vector<Clash> clashes;
     auto a = earlier.begin();
     auto b = later.begin();
     while (a != earlier.end() && b != later.end()) {
-        const uint64_t start = std::max(a->start, b->start), end = std::min(a->end, b->end);
-        if (start < end && may_race(a->how, b->how)) {
-            if (clash.bytes == 0) clash = {has_write(a->how), has_write(b->how), start, 0};
-            clash.bytes += end - start;
+        const uint64_t end = std::min(a->end, b->end);
+        uint64_t start = std::max(a->start, b->start);
+        while (start < end && may_race(a->how, b->how)) {
+            if (clashes.empty() || start >= clashes.back().end)
+                clashes.push_back({has_write(a->how), has_write(b->how), start, 0, part_end(start)});
+            const uint64_t stop = std::min(end, clashes.back().end);
+            clashes.back().bytes += stop - start;
+            start = stop;
         }
         a->end < b->end ? ++a : ++b;
     }
-    return clash;
+    return clashes;
 }
 
 std::string text_of(const Clash& clash, const WorkRecord& earlier, const WorkRecord& later) {
@@ -103,11 +123,14 @@ void Works::add(const char* name, const Grid& grid, Touched&& touched) {
 }
 
 void Works::compare(const WorkRecord& earlier, const WorkRecord& later) const {
-    const Clash clash = clash_of(earlier.touched->ranges, later.touched->ranges);
-    if (clash.bytes == 0) return;
-    const Site other = site_of(earlier, clash.address);
-    report(kind::node_race, site_of(later, clash.address), &other, clash.address,
-           text_of(clash, earlier, later));
+    for (const Clash& clash : clashes_of(earlier.touched->ranges, later.touched->ranges)) {
+        Site where = site_of(later, clash.address), other = site_of(earlier, clash.address);
+        where.access = clash.later_writes ? access::write : access::read;
+        other.access = clash.earlier_writes ? access::write : access::read;
+        where.work = work_title(later);
+        other.work = work_title(earlier);
+        report(kind::node_race, where, &other, clash.address, text_of(clash, earlier, later));
+    }
 }
 
 void Works::retire(const Before& common) {

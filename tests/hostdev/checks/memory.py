@@ -41,6 +41,9 @@ class Cases:
             "pinned_clean": self.pinned,
             "tile_then_pinned_clean": self.pinned,
             "tile_then_unwritten": lambda name: self.launch(name, x=self.pool.take("blank", (N,))),
+            "no_memory": lambda name: self.launch(name, x=0x123456789000),
+            "three_slices": lambda name: self.several(name, "weights", "gradient", "momentum"),
+            "two_races": lambda name: self.several(name, "first", "second"),
             "scratch": lambda name: self.launch(name, shared=124),
             "scratch_unwritten": lambda name: self.launch(name, grid=2, shared=128),
         }
@@ -59,6 +62,10 @@ class Cases:
         kernel(self.stream, grid, 32, y, x, n, shared=shared)
         streams.synchronize(self.stream)
         return y
+
+    def several(self, name: str, *outputs: str) -> None:
+        for output in outputs:
+            self.launch(name, y=self.ones(output, 30))
 
     def freed_slice(self, name: str) -> None:
         piece, y = self.ones("gone"), self.ones("y")  # y first: it would get the freed block

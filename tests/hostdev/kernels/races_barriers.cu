@@ -131,6 +131,21 @@ extern "C" __global__ void unnamed_clean(float* y, const float* x) {
         y[64 * blockIdx.x + threadIdx.x] = __shfl_xor_sync(0xffffu, v, 8);
 }
 
+// The lanes that the others wait for make an operation of their own, and return.
+extern "C" __global__ void deserted_wrong(unsigned* y) {
+    unsigned lane = threadIdx.x % 32, i = 64 * blockIdx.x + threadIdx.x;
+    if (lane < 20) y[i] = __ballot_sync(0xffffffffu, lane & 1);  // deserted 1
+    else y[i] = __ballot_sync(0xfff00000u, 1);                   // deserted 2
+}
+// They come all the same, after it; or have returned without one.
+extern "C" __global__ void deserted_clean(unsigned* y) {
+    unsigned lane = threadIdx.x % 32, i = 64 * blockIdx.x + threadIdx.x, own = 0;
+    if (lane >= 20) own = __ballot_sync(0xfff00000u, 1);
+    y[i] = own + __ballot_sync(0xffffffffu, lane & 1);
+    if (lane >= 20) return;
+    y[i] += __ballot_sync(0xffffffffu, lane & 1);
+}
+
 // Two masks of one warp that name each other's lanes: neither is ever complete.
 extern "C" __global__ void crossed_wrong(unsigned* y) {
     int lane = threadIdx.x % 32;

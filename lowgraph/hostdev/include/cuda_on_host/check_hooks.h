@@ -117,6 +117,7 @@ struct LowgraphMismatch {
     const LowgraphType* type;
     unsigned char log_alignment, access;  // access 1: a store
 };
+// local_arrays.py marks the column of a local array's, and puts its name before the type's.
 struct LowgraphBounds {
     LowgraphPlace place;
     const LowgraphType *array, *index;
@@ -132,7 +133,8 @@ LOWGRAPH_HOOK void __ubsan_handle_out_of_bounds(void* data, void* index) {
     const int unused = 64 - (1 << (what->index->info >> 1));
     const int shift = unused > 0 && (what->index->info & 1) ? unused : 0;
     const int64_t value = (int64_t)((uint64_t)index << shift) >> shift;
-    lowgraph_check_index(what->place.file, (int)what->place.line, what->array->name, value);
+    const auto tell = what->place.column >> 31 ? lowgraph_check_local_index : lowgraph_check_index;
+    tell(what->place.file, (int)what->place.line, what->array->name, value);
 }
 
 // ---- the heap of kernels (-Wl,--wrap; operators of the image's own) ----

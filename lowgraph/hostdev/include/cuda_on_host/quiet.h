@@ -27,7 +27,10 @@ LOWGRAPH_ABI void lowgraph_check_promise(const char* file, int line, uint64_t al
 // The heap of kernels.
 LOWGRAPH_ABI void* lowgraph_check_allocate(uint64_t bytes);
 LOWGRAPH_ABI void lowgraph_check_free(void* memory, const void* pc);
+// An index outside of an array; type: "'float [4]'", of a local array "name 'float [4]'".
 LOWGRAPH_ABI void lowgraph_check_index(const char* file, int line, const char* type, int64_t index);
+LOWGRAPH_ABI void lowgraph_check_local_index(const char* file, int line, const char* type,
+                                             int64_t index);
 }
 
 #define LOWGRAPH_TELL_READ(p) lowgraph_check_aligned(p, sizeof *(p), 0, LOWGRAPH_CALLER)
