@@ -1,6 +1,7 @@
 #include "attributes.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "device.h"
 #include "launch.h"
@@ -34,16 +35,17 @@ bool is_any(const Value&) { return true; }
 
 struct Kept {
     CUlaunchAttributeID id;
+    size_t bytes;  // of its own in the union: what lies behind them is told as zeros
     bool (*is_good)(const Value& value);
     bool of_streams, of_kernels;
 };
 constexpr Kept kept[] = {
-    {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, is_window, true, true},
-    {CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, is_policy, true, false},
-    {CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, is_domain, true, true},
-    {CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, are_domains, true, true},
-    {CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, is_any, false, true},
-    {CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, is_any, false, true},
+    {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, sizeof(CUaccessPolicyWindow), is_window, true, true},
+    {CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, sizeof(CUsynchronizationPolicy), is_policy, true, false},
+    {CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, sizeof(CUlaunchMemSyncDomain), is_domain, true, true},
+    {CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, sizeof(CUlaunchMemSyncDomainMap), are_domains, true, true},
+    {CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, sizeof(CUclusterSchedulingPolicy), is_any, false, true},
+    {CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, sizeof(unsigned), is_any, false, true},
 };
 // CUDA 13's NVLink-centric scheduling: taken, and not told.
 constexpr auto taken_only = static_cast<CUlaunchAttributeID>(16);
@@ -72,12 +74,15 @@ Value value_of(const Attributes& attributes, CUlaunchAttributeID id) {
     return first;
 }
 
+void keep(Attributes& attributes, const Kept& row, const Value& value) {
+    Value& kept_value = attributes[row.id] = Value{};
+    std::memcpy(&kept_value, &value, row.bytes);
+}
+
 int within_priorities(int priority) { return std::clamp(priority, greatest_priority, least_priority); }
 
 // No kernel here can update a node, so none is made for it.
-CUresult unknown(CUlaunchAttributeID id) {
-    return id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-}
+constexpr auto updatable = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
 
 }  // namespace
 
@@ -88,7 +93,7 @@ CUresult write_attribute(Stream& stream, CUlaunchAttributeID id, const Value& va
     }
     const Kept* const row = of_streams(id);
     if (row == nullptr || !row->is_good(value)) return CUDA_ERROR_INVALID_VALUE;
-    stream.attributes[id] = value;
+    keep(stream.attributes, *row, value);
     return CUDA_SUCCESS;
 }
 
@@ -124,8 +129,11 @@ CUresult read_attribute(const KernelWork& work, CUlaunchAttributeID id, Value* v
         value->priority = within_priorities(work.priority);
     } else if (of_kernels(id) != nullptr) {
         *value = value_of(work.attributes, id);
-    } else {
-        return unknown(id);
+        const bool is_first = work.attributes.count(id) == 0;
+        if (is_first && id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE && work.launched)
+            value->clusterSchedulingPolicyPreference = CU_CLUSTER_SCHEDULING_POLICY_SPREAD;
+    } else if (id != updatable) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
 }
@@ -142,9 +150,38 @@ CUresult write_attribute(KernelWork& work, CUlaunchAttributeID id, const Value& 
         work.priority = value.priority;
     } else if (const Kept* const row = of_kernels(id); row != nullptr) {
         if (!row->is_good(value)) return CUDA_ERROR_INVALID_VALUE;
-        work.attributes[id] = value;
+        keep(work.attributes, *row, value);
+    } else if (id == updatable) {
+        return CUDA_ERROR_NOT_SUPPORTED;
     } else if (id != taken_only) {
-        return unknown(id);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult take_attributes(std::span<const CUlaunchAttribute> given, KernelWork& work) {
+    for (const CUlaunchAttribute& attribute : given) {
+        const Value& value = attribute.value;
+        switch (attribute.id) {
+            case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+                work.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+                if (work.cluster == Dim3{0, 0, 0}) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+                break;
+            case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: work.cooperative = value.cooperative != 0; break;
+            case CU_LAUNCH_ATTRIBUTE_PRIORITY: work.priority = value.priority; break;
+            case CU_LAUNCH_ATTRIBUTE_IGNORE:
+            case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+            case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+            case taken_only: break;
+            case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+                if (work.cluster == Dim3{0, 0, 0}) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+                break;
+            case updatable: return CUDA_ERROR_NOT_SUPPORTED;
+            default:
+                if (of_kernels(attribute.id) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+                keep(work.attributes, *of_kernels(attribute.id), value);
+        }
     }
     return CUDA_SUCCESS;
 }

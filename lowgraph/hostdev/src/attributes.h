@@ -1,6 +1,8 @@
 // Launch attributes of streams and of kernels. Priority, cooperative and cluster have fields of their
 // own; the others change nothing on a CPU and are kept as values. All need big_lock.
 #pragma once
+#include <span>
+
 #include "model.h"
 
 namespace lowgraph {
@@ -11,6 +13,10 @@ CUresult read_attribute(const Stream& stream, CUlaunchAttributeID id, CUlaunchAt
 void copy_attributes(const Stream& from, Stream& to);
 // What a kernel has of the stream that launches it, unless the launch says otherwise.
 void inherit_attributes(const Stream& stream, KernelWork& work);
+
+// What a launch names. INVALID_VALUE: no attribute of launches; NOT_SUPPORTED: a node for kernels to update;
+// INVALID_CLUSTER_SIZE: none, or one preferred without one.
+CUresult take_attributes(std::span<const CUlaunchAttribute> given, KernelWork& work);
 
 CUresult write_attribute(KernelWork& work, CUlaunchAttributeID id, const CUlaunchAttributeValue& value);
 CUresult read_attribute(const KernelWork& work, CUlaunchAttributeID id, CUlaunchAttributeValue* value);

@@ -14,24 +14,10 @@ namespace {
 
 using Given = std::span<const CUlaunchAttribute>;
 
-// Attributes that nobody keeps (programmatic overlap, carve-out) are accepted.
-CUresult take_attributes(Given given, KernelWork& work) {
-    for (const CUlaunchAttribute& attribute : given) {
-        const CUlaunchAttributeValue& value = attribute.value;
-        switch (attribute.id) {
-            case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-                work.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
-                if (work.cluster == Dim3{0, 0, 0}) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-                break;
-            case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: work.cooperative = value.cooperative != 0; break;
-            case CU_LAUNCH_ATTRIBUTE_PRIORITY: work.priority = value.priority; break;
-            case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: work.attributes[attribute.id] = value; break;
-            default: break;
-        }
-    }
-    return CUDA_SUCCESS;
+// An attribute that launches do not take; a capture goes on.
+CUresult refused_attribute(Stream& stream, CUresult code) {
+    const CUresult standing = standing_refusal(stream);
+    return standing != CUDA_SUCCESS ? standing : code;
 }
 
 // What the launch does not name it has of its stream, and so has the node that it becomes.
@@ -43,7 +29,10 @@ CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&&
     const Context* const home = work.function->module->context;
     if (home != nullptr && home != stream->context) return foreign_object(*stream);
     inherit_attributes(*stream, work);
-    if (const CUresult bad = take_attributes(given, work); bad != CUDA_SUCCESS) return invalid_call(*stream, bad);
+    work.launched = true;
+    const CUresult taken = take_attributes(given, work);
+    if (taken == CUDA_ERROR_INVALID_VALUE || taken == CUDA_ERROR_NOT_SUPPORTED) return refused_attribute(*stream, taken);
+    if (taken != CUDA_SUCCESS) return invalid_call(*stream, taken);
     if (const CUresult bad = check_launch(work); bad != CUDA_SUCCESS)
         return invalid_call(*stream, bad);
     const CUresult packed = pack_arguments(*work.function, params, extra, &work.args);

@@ -29,7 +29,9 @@ LOWGRAPH_API CUresult cuStreamCopyAttributes(CUstream target_handle, CUstream so
     Stream* const target = find_stream(target_handle);
     Stream* const source = find_stream(source_handle);
     if (target == nullptr || source == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult standing = standing_refusal(*target); standing != CUDA_SUCCESS) return standing;
+    for (Stream* end : {target, source})
+        if (const CUresult standing = standing_refusal(*end); standing != CUDA_SUCCESS) return standing;
+    if (target->context != source->context) return CUDA_ERROR_INVALID_VALUE;
     copy_attributes(*source, *target);
     return CUDA_SUCCESS;
 }

@@ -44,6 +44,7 @@ static void take_attributes(const KernelWork& from, KernelWork& to) {
     to.cluster = from.cluster;
     to.priority = from.priority;
     to.attributes = from.attributes;
+    to.launched = from.launched;
 }
 
 void keep_attributes(const Work& now, Work& next) {

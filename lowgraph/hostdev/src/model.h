@@ -49,6 +49,7 @@ struct KernelWork {
     bool cooperative = false;
     int priority = 0;
     Attributes attributes;  // the others that were set
+    bool launched = false;  // not built as a node: its clusters are spread unless it says otherwise
     std::vector<std::byte> args;  // the arguments' bytes, at the function's own offsets
 };
 struct CopyWork {
