@@ -6,11 +6,14 @@ launch: one kernel of one thread, queued and run; a node of a replayed graph of 
 barrier: what one thread pays for one barrier, and for one warp shuffle.
 step: one replayed training step of the presets nano and tiny.
 build: the library and the kernels of one nano step from an empty cache, in a process of its own.
+check: a step of nano plain and checked, a whole run under `python -m lowgraph check`. Only if it is
+named: `--only check --json benchmarks/results/host/check_cost.json`, then tools/check_cost.py.
 Goals on two cores: launch 5 us, graph node 1 us, step of nano 60 ms and of tiny 1 s, build 60 s.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import statistics
@@ -28,7 +31,7 @@ from measure import CHAIN, ROOT, options, report
 
 from lowgraph import driver
 from lowgraph.capture import GraphStep
-from lowgraph.hostdev import control
+from lowgraph.hostdev import check, control
 from lowgraph.kernels import Library
 from lowgraph.memory import PersistentPool, upload
 from lowgraph.train.config import TrainConfig
@@ -40,6 +43,9 @@ Act = Callable[[], Any]
 Row = dict[str, Any]
 BARRIERS = Path(__file__).parent / "barriers.cu"
 NODES = 1000
+PLAIN_STEP = "step of nano, plain, one worker"
+CHECKED_STEP = "step of nano, checked"
+CHECKED_RUN = "check of two steps of nano and an evaluation"
 
 
 def processor_seconds(who: int = resource.RUSAGE_SELF) -> float:
@@ -60,6 +66,15 @@ def row(what: str, unit: str, scale: float, act: Act, share: int, rounds: int) -
     figures = {"wall": statistics.median(walls), "wall_min": min(walls),
                "cpu": statistics.median(used), "cpu_min": min(used)}  # fmt: skip
     return {"what": what, "unit": unit, **{name: round(f, 3) for name, f in figures.items()}}
+
+
+def process_row(what: str, command: list[str], environment: dict[str, str]) -> Row:
+    """A process's seconds, and those of the processes that it starts."""
+    begin, spent = time.perf_counter(), processor_seconds(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    wall = time.perf_counter() - begin
+    used = processor_seconds(resource.RUSAGE_CHILDREN) - spent
+    return {"what": what, "unit": "s", "wall": round(wall, 1), "cpu": round(used, 1)}
 
 
 class Bench:
@@ -108,15 +123,42 @@ class Bench:
 
     def step(self) -> Iterator[Row]:
         """A replayed training step of each preset that suits the host."""
-        corpus = read_corpus(ROOT / "lowgraph" / "train")
         for preset in ("nano", "tiny"):
-            config = TrainConfig(preset=preset, device="host", data=ROOT / "lowgraph" / "train")
-            plan = make_plan(config, "host")
-            with Trainer(self.device, config, plan, corpus) as trainer:
-                for _ in range(2):
-                    trainer.parts.advance()
-                act = self._waited(trainer.parts.advance, trainer.parts.stream)
-                yield row(f"step of {preset}", "ms", 1e3, act, 1, min(self.rounds, 20))
+            yield self._step_of(preset, f"step of {preset}", min(self.rounds, 20))
+
+    def check(self) -> Iterator[Row]:
+        """What the check build costs: one worker in both, as it takes one."""
+        control.set_workers(1)
+        yield self._step_of("nano", PLAIN_STEP, min(self.rounds, 20))
+        control.set_workers(0)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "rows.json")
+            command = [sys.executable, __file__, "--only", "checked", "--json", str(file)]
+            subprocess.run(
+                command, env={**environment, check.SWITCH: "1"}, check=True, capture_output=True
+            )
+            yield from json.loads(file.read_text(encoding="utf-8"))["rows"]
+            script = [str(ROOT / "tests/hostdev/checks/training.py"), "nano", folder]
+            command = [sys.executable, "-m", "lowgraph", "check", *script]
+            process_row("compiles what the cache has not", command, environment)
+            yield process_row(CHECKED_RUN, command, environment)
+
+    def checked(self) -> Iterator[Row]:
+        """The step in the check build, which the process has to be: what `check` starts."""
+        if not check.enabled():
+            raise SystemExit(f"checked: needs ${check.SWITCH}=1; --only check sets it")
+        yield self._step_of("nano", CHECKED_STEP, 3)
+
+    def _step_of(self, preset: str, what: str, rounds: int) -> Row:
+        corpus = read_corpus(ROOT / "lowgraph" / "train")
+        config = TrainConfig(preset=preset, device="host", data=ROOT / "lowgraph" / "train")
+        plan = make_plan(config, "host")
+        with Trainer(self.device, config, plan, corpus) as trainer:
+            for _ in range(2):
+                trainer.parts.advance()
+            act = self._waited(trainer.parts.advance, trainer.parts.stream)
+            return row(what, "ms", 1e3, act, 1, rounds)
 
     def build(self) -> Iterator[Row]:
         """The first use of a fresh installation, and the second."""
@@ -125,11 +167,7 @@ class Bench:
         command = [sys.executable, "-c", code]
         with empty_cache() as environment:
             for what in ("build from an empty cache and 3 steps", "3 steps, all cached"):
-                begin, spent = time.perf_counter(), processor_seconds(resource.RUSAGE_CHILDREN)
-                subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
-                wall = time.perf_counter() - begin
-                used = processor_seconds(resource.RUSAGE_CHILDREN) - spent
-                yield {"what": what, "unit": "s", "wall": round(wall, 1), "cpu": round(used, 1)}
+                yield process_row(what, command, environment)
 
     def _waited(self, act: Act, stream: int | None = None) -> Act:
         """The act, and until none of its work is left."""
@@ -152,8 +190,9 @@ def main() -> int:
     """Run the command line."""
     parser = options(__doc__ or "")
     parts = ("launch", "barrier", "step", "build")
+    more = ("check", "checked")
     parser.set_defaults(device="host")
-    parser.add_argument("--only", nargs="+", choices=parts, default=parts, metavar="PART")
+    parser.add_argument("--only", nargs="+", choices=(*parts, *more), default=parts, metavar="PART")
     parser.add_argument("--rounds", type=int, default=30)
     given = parser.parse_args()
     bench = Bench(driver.open_device(given.device), given.rounds)

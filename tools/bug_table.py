@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.check.bugs.bug import Bug  # noqa: E402
-from tests.check.bugs.digest import digest, digest_of_clean  # noqa: E402
+from tests.check.bugs.digest import digest, digest_of_checker, digest_of_clean  # noqa: E402
 from tests.check.bugs.table import BUGS  # noqa: E402
 
 RESULTS = ROOT / "benchmarks/results"
@@ -63,8 +63,9 @@ data, with the reason and the places where each may be found.
 """
 
 
-OLD = """Runs that are to be made, or made again because the bug's source, a header of it or its
-scenario was another one (comments aside); until then their cells are what was seen of that one:"""
+OLD = """Runs that are to be made, or made again because the bug's source, a header of it, its
+scenario, or for a verdict of the check build the checker was another one (comments aside); until
+then their cells are what was seen of that one:"""
 
 
 def load(file: Path) -> dict[str, Any]:
@@ -161,6 +162,10 @@ def earlier(check: dict[str, Any], gpu: dict[str, Any], host: dict[str, Any]) ->
         old = [f"`{bug.name}`" for bug, runs in pairs if is_old(runs, digest(bug))]
         if missing or old:
             lines.append(f"- **{title}**: {_listed('not run', missing)}; {_listed('old', old)}.")
+    checker = digest_of_checker()
+    before = sum(verdict.get("checker") != checker for verdict in check.values())
+    if before:
+        lines.append(f"- **check build**: {before} verdicts of an earlier checker.")
     return lines
 
 

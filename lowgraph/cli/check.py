@@ -1,21 +1,27 @@
 """`python -m lowgraph check`: a script on the host device, every memory access of its kernels seen.
 
-Exit code: 1 if anything was found, 2 for bad input, else the script's own.
+Exit code: 1 if anything was found or a kernel ran without being looked at, 2 for bad input, else
+the script's own.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from lowgraph import hostdev
+from lowgraph.cli import processes
 from lowgraph.cli.outcome import FAILED
 from lowgraph.cli.script import (
     Script,
     add_script,
     exit_code_of,
+    program_of,
     reporting,
     run_script,
     script_of,
@@ -24,7 +30,7 @@ from lowgraph.cli.script import (
 from lowgraph.driver.callers import from_folder
 from lowgraph.errors import DeviceUnavailable
 from lowgraph.hostdev import check, control
-from lowgraph.hostdev.check import Finding, Site
+from lowgraph.hostdev.check import Finding, Report, Site, Unchecked
 from lowgraph.memory import counted
 from lowgraph.train.result import write_json
 
@@ -35,34 +41,62 @@ SUMMARY = "run a script on the host device and report what its kernels do wrong;
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
-    add_script(parser)
+    add_script(parser, "[--exec] ")
+    parser.add_argument(
+        "--exec",
+        action="store_true",
+        help="SCRIPT is a program, of any language: it and what it starts find the host device's "
+        "libcuda first, with checks on",
+    )
 
 
 def run(given: argparse.Namespace) -> None:
     """Run the script, print what was found; ends with SystemExit unless all is well."""
-    script = script_of(given, "check")
-    _ask_for_checks()
+    script = program_of(given, "check") if given.exec else script_of(given, "check")
+    check.kernel_seconds()  # refuses a wrong limit now, and not in the script
     out = sys.stdout
-    try:
-        code = _outcome(script)
-    finally:
-        found = _collect()
-        with reporting(out):
-            for finding in found:
-                print(from_folder(script.folder, _text(finding)))
-            print(_summary(found))
-        if script.json is not None:
-            write_json(script.json, {"findings": [finding.as_dict() for finding in found]})
-    if found or code:
-        raise SystemExit(FAILED if found else code)
+    with processes.told_of() as told:
+        _begin(given.exec, told)
+        code, seen = 1, Seen(check.Report((), (), 0), (), False)
+        try:
+            code = processes.run(script, told) if given.exec else _outcome(script)
+        finally:
+            seen = _collect(told, given.exec)
+            with reporting(out):
+                print(from_folder(script.folder, _told(seen)))
+            if script.json is not None:
+                write_json(script.json, _as_json(seen))
+    if not seen.is_clean or code:
+        raise SystemExit(code if seen.is_clean else FAILED)
 
 
-def _ask_for_checks() -> None:
-    """Before the host device is loaded, which reads it once."""
+@dataclass(frozen=True)
+class Seen:
+    """All that a run told. silent: processes that ended without a word. nobody: none had a device
+    where a program was to have one.
+    """
+
+    report: Report
+    silent: tuple[int, ...]
+    nobody: bool
+
+    @property
+    def is_clean(self) -> bool:
+        return self.report.is_clean and not self.silent and not self.nobody
+
+
+def _begin(program: bool, told: Path) -> None:
+    """Switch the checks on, and have the library in this process before a script asks for one.
+
+    Whoever asks for libcuda.so.1 then gets it: cuda.bindings, cuda.core, a library of C.
+    """
     if hostdev.is_loaded() and not check.enabled():
         raise DeviceUnavailable("this process has the host device open, without checks")
+    if program:
+        return
     os.environ[check.SWITCH] = "1"
-    check.kernel_seconds()  # refuses a wrong limit now, and not in the script
+    hostdev.load()
+    os.environ[check.REPORTS] = str(told)  # of the processes that the script starts
 
 
 def _outcome(script: Script) -> int:
@@ -79,25 +113,68 @@ def _outcome(script: Script) -> int:
     return 0
 
 
-def _collect() -> list[Finding]:
+def _collect(told: Path, program: bool) -> Seen:
     """What was found, once all work is done."""
-    if not hostdev.is_loaded():
-        return []
+    reports, silent = processes.reports(told)
+    if program:
+        return Seen(check.merged(reports), silent, not reports and not silent)
     control.finish()
-    return check.findings()
+    return Seen(check.merged([check.report(), *reports]), silent, False)
 
 
-def _summary(found: Sequence[Finding]) -> str:
-    if not hostdev.is_loaded():
-        return "0 findings: the script opened no device"
+def _as_json(seen: Seen) -> dict[str, Any]:
+    return {
+        "findings": [finding.as_dict() for finding in seen.report.findings],
+        "unchecked": [kernel.as_dict() for kernel in seen.report.unchecked],
+        "launches": seen.report.launches,
+        "silent_processes": list(seen.silent),
+    }
+
+
+def _told(seen: Seen) -> str:
+    lines = [_text(finding) for finding in seen.report.findings]
+    lines += [_unchecked(kernel) for kernel in seen.report.unchecked]
+    lines += [
+        f"process {number} ended without a word (a signal, `_exit`): what it found is not known"
+        for number in seen.silent
+    ]
+    return "\n".join([*lines, _summary(seen)])
+
+
+def _summary(seen: Seen) -> str:
+    found, launches = seen.report.findings, seen.report.launches
+    unseen = sum(kernel.launches for kernel in seen.report.unchecked)
+    behind = f"; {_launches(unseen)} NOT checked" if unseen else ""
+    if seen.nobody:
+        return (
+            "nothing was checked: no process opened the host device; the program has to find "
+            "libcuda.so.1 by the dynamic linker (docs/host-programs.md)"
+        )
+    if not found and not launches and not unseen:
+        return "0 findings: no kernel was launched"
+    checked = f"{_launches(launches)} checked{behind}"
+    if not found:  # 0 kernels would read as if none had been checked
+        return f"0 findings in {checked}"
     kinds = len({finding.kind for finding in found})
     kernels = len({finding.site.kernel for finding in found})
-    launches = check.launches()
-    if not found:  # 0 kernels would read as if none had been checked
-        return f"0 findings in {launches} launch{'' if launches == 1 else 'es'} checked"
     return (
         f"{counted(len(found), 'finding')} ({counted(kinds, 'kind')}) in "
-        f"{counted(kernels, 'kernel')}, {launches} launch{'' if launches == 1 else 'es'} checked"
+        f"{counted(kernels, 'kernel')}, {checked}"
+    )
+
+
+def _launches(number: int) -> str:
+    return f"{number} launch" + ("" if number == 1 else "es")
+
+
+def _unchecked(kernel: Unchecked) -> str:
+    """Which kernel, and the command that compiles its image with checks."""
+    image = kernel.image or "an image that was given as bytes"
+    source, target = kernel.source or "FILE.cu", kernel.image or "IMAGE"
+    command = shlex.join(["python", "-m", "lowgraph", "compile", "--check", source, "-o", target])
+    return (
+        f"{kernel.kernel}: {_launches(kernel.launches)} NOT checked: {image} "
+        f"has no checks; compile it with them:\n    {command}"
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lowgraph.driver import compiler
 from lowgraph.errors import ConfigError, KernelSourceError
-from lowgraph.hostdev import kernel_build
+from lowgraph.hostdev import check, kernel_build
 from lowgraph.kernels import source
 from lowgraph.train.arguments_out import non_empty_path
 from lowgraph.train.files import replace_file
@@ -34,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="host (default): for the host device on this machine; sm_90 and the like: a cubin",
     )
     parser.add_argument(
+        "--check",
+        action="store_true",
+        help="with checks, for a program that is run by python -m lowgraph check",
+    )
+    parser.add_argument(
         "-D",
         dest="defines",
         action="append",
@@ -46,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> None:
     """Compile, write the image, say what was written."""
     defines = dict(_define(text) for text in given.defines)
-    image = compile_image(given.file, given.arch, defines)
+    checks = given.check or check.enabled()
+    if given.check and given.arch != "host":
+        raise ConfigError(f"--check: kernels for {given.arch} are not checked; leave out --arch")
+    image = compile_image(given.file, given.arch, defines, checks)
     try:
         replace_file(given.output, image)
     except OSError as error:
@@ -54,14 +62,18 @@ def run(given: argparse.Namespace) -> None:
             f"cannot write {given.output}: {error.strerror or error}; name a file in a folder of "
             "yours with -o"
         ) from error
-    print(f"{given.output}: {len(image)} bytes for {given.arch}")
+    told = ", with checks" if checks and given.arch == "host" else ""
+    print(f"{given.output}: {len(image)} bytes for {given.arch}{told}")
 
 
-def compile_image(file: Path, arch: str, defines: dict[str, str]) -> bytes:
+def compile_image(
+    file: Path, arch: str, defines: dict[str, str], checks: bool | None = None
+) -> bytes:
     """Return the module image of a source for "host" or a GPU's "sm_NN".
 
-    Included files are looked for beside the source and among lowgraph's kernels. Raises ConfigError
-    for another arch and for a file that is not there, BuildError when it cannot be compiled.
+    checks: whether one for the host is for the check build; None: if this process checks. Included
+    files are looked for beside the source and among lowgraph's kernels. Raises ConfigError for
+    another arch and for a file that is not there, BuildError when it cannot be compiled.
     """
     if not re.fullmatch(r"host|sm_\d{2,3}[af]?", arch):
         raise ConfigError(f"--arch {arch}: must be host, or a GPU's such as sm_80 or sm_90")
@@ -71,7 +83,7 @@ def compile_image(file: Path, arch: str, defines: dict[str, str]) -> bytes:
         raise ConfigError(str(error)) from error
     folders = source.include_dirs(path)
     if arch == "host":
-        return bytes(kernel_build.compile(path, folders, defines))
+        return bytes(kernel_build.compile(path, folders, defines, checks=checks))
     return compiler.compile_cubin(path, arch, folders, defines)
 
 

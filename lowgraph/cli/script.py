@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import runpy
+import shutil
 import sys
 import warnings
 import zipfile
@@ -22,6 +23,7 @@ __all__ = [
     "Script",
     "add_script",
     "exit_code_of",
+    "program_of",
     "reporting",
     "run_script",
     "script_of",
@@ -67,15 +69,35 @@ def script_of(given: argparse.Namespace, command: str) -> Script:
     if script.suffix in (".cu", ".cuh"):
         raise ConfigError(f"{name}: name the Python script that launches its kernels")
     _check_python(script, command)
-    arguments, path = _split(rest, given.json)
-    if path == "":
+    return _script(script, rest, given.json)
+
+
+def program_of(given: argparse.Namespace, command: str) -> Script:
+    """The program that was named, as a path or to be found on $PATH; its arguments as a script's.
+
+    Raises ConfigError for none, one that is not there or not executable, no place for --json.
+    """
+    if not given.words:
+        raise ConfigError(f"name the program to {command}: {command} --exec PROGRAM [ARGS ...]")
+    name, *rest = given.words
+    found = shutil.which(name)
+    if found is None:
+        raise ConfigError(
+            f"{name}: no such program; give its path, as ./{name}, or a name that $PATH has"
+        )
+    return _script(Path(found).absolute(), rest, given.json)
+
+
+def _script(path: Path, words: Sequence[str], json: str | None) -> Script:
+    arguments, report = _split(words, json)
+    if report == "":
         raise ConfigError("--json: the path is empty")
-    out = None if path is None else Path(path)
+    out = None if report is None else Path(report)
     if out is not None and not out.parent.is_dir():  # else a long run would end with this
         raise ConfigError(f"--json {out}: {out.parent} is no folder")
     if out is not None and out.is_dir():
         raise ConfigError(f"--json {out}: it is a folder, name a file")
-    return Script(script, arguments, out and out.absolute(), working_folder())
+    return Script(path, arguments, out and out.absolute(), working_folder())
 
 
 def run_script(script: Script) -> dict[str, Any]:
@@ -120,6 +142,7 @@ def show_error(error: BaseException, script: Script) -> None:
 
 def _check_python(script: Path, command: str) -> None:
     """Refuse what Python cannot read before a device is asked for: a page of text, say."""
+    other = f", or any program: {command} --exec {script}" if command == "check" else ""
     if script.suffix == ".pyc" or zipfile.is_zipfile(script):  # which run too
         return
     try:
@@ -129,6 +152,7 @@ def _check_python(script: Path, command: str) -> None:
     except (SyntaxError, ValueError, OSError) as error:
         raise ConfigError(
             f"{script} cannot be read as Python: {error}; name the Python script to {command}"
+            + other
         ) from error
 
 

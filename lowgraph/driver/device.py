@@ -136,6 +136,10 @@ class Device(abc.ABC):
     def compiler_key(self, defines: Mapping[str, str], options: Sequence[str] = ()) -> str:
         """Return what, besides the sources, decides what `compile` returns."""
 
+    def unfit(self, image: ImageFacts) -> str:
+        """Return why an image that the device could load is of no use in this run, "" if it is."""
+        return ""
+
     @abc.abstractmethod
     def remedy_for(self, image: ImageFacts) -> str:
         """Return what to do about a module image that the device cannot load."""
@@ -296,11 +300,25 @@ class HostDevice(Device):
     def remedy_for(self, image: ImageFacts) -> str:
         """The source: there is nothing here that runs a GPU's code."""
         if image.kind in ("host", "unknown"):
-            return "compile the source on this machine: python -m lowgraph compile FILE.cu -o F"
+            checks = "--check " if check.enabled() else ""
+            source = image.source or "FILE.cu"
+            return (
+                "compile the source on this machine, for a run "
+                f"{'with' if checks else 'without'} checks: python -m lowgraph compile "
+                f"{checks}{source} -o F"
+            )
         return (
             "the host device runs no PTX and no GPU's machine code: give lowgraph the kernels' "
             "source, a .cu file (Library.kernel)"
         )
+
+    def unfit(self, image: ImageFacts) -> str:
+        """An image without checks where kernels are checked, and the other way round."""
+        if image.kind != "host" or image.checks == check.enabled():
+            return ""
+        if image.checks:
+            return "was compiled with checks, and this run has none"
+        return "was compiled without checks: nothing that its kernels do would be seen"
 
     def place_key(self, source: Path) -> str:
         """The path in the check build, whose findings name it: "" lets equal sources share."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 __all__ = ["REFUSED", "ImageFacts", "describe"]
 
@@ -22,6 +24,9 @@ _FAT_HEADER = struct.Struct("<IHHQ")  # magic, version, size of this header, byt
 # major version, architecture.
 _FAT_ENTRY = struct.Struct("<HHIQIIHHI")
 _FAT_KINDS = {1: "compute_", 2: "sm_"}  # PTX, cubin
+# hostdev/image.py writes them.
+_SOURCE = re.compile(rb"lowgraph source (/[^\0]+)\0")
+_CHECKS = b"lowgraph_image_checks"
 _PTX_TARGET = re.compile(rb"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
 
 
@@ -30,11 +35,14 @@ class ImageFacts:
     """What was found. kind: "ptx", "cubin", "fatbin", "host" or "unknown".
 
     archs: "sm_90" for a GPU's code, "compute_90" for PTX, in the order of the image; those that
-    cannot be read are left out.
+    cannot be read are left out. Of an image for the host: checks, whether it is for the check
+    build; source, the file that it was compiled from, None where it does not say.
     """
 
     kind: str
     archs: tuple[str, ...] = ()
+    checks: bool = False
+    source: Path | None = None
 
     def __str__(self) -> str:
         """Return "a cubin for sm_90"."""
@@ -66,7 +74,7 @@ def describe(image: bytes) -> ImageFacts:
 def _describe_elf(image: bytes) -> ImageFacts:
     (machine,) = struct.unpack_from("<H", image, 18)
     if machine == _MACHINE_X86:
-        return ImageFacts("host" if b"lowgraph_kernel_" in image else "unknown")
+        return _describe_host(image) if b"lowgraph_kernel_" in image else ImageFacts("unknown")
     if machine != _MACHINE_CUDA:
         return ImageFacts("unknown")
     (flags,) = struct.unpack_from("<I", image, 48)
@@ -74,6 +82,12 @@ def _describe_elf(image: bytes) -> ImageFacts:
     if image[8] >= 8:
         return ImageFacts("cubin", (f"sm_{flags >> 8 & 0xFF}",))
     return ImageFacts("cubin", (f"sm_{flags & 0xFF}{'a' if flags & _ACCELERATED else ''}",))
+
+
+def _describe_host(image: bytes) -> ImageFacts:
+    found = _SOURCE.search(image)
+    source = None if found is None else Path(os.fsdecode(found[1]))
+    return ImageFacts("host", checks=_CHECKS in image, source=source)
 
 
 def _fat_archs(image: bytes) -> Iterator[str]:

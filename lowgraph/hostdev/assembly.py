@@ -1,8 +1,10 @@
-"""Red zones of the check build: bytes behind each variable of a kernel image that belong to none.
+"""Red zones: bytes behind each variable of a kernel image that belong to none.
 
 The compiler lays an image's variables side by side, so one element past the end of an array would
-be the first of its neighbour, and nobody could tell. The gap is made in the assembly text, behind
-what the compiler reserves: the symbols keep their sizes.
+be the first of its neighbour, and nobody could tell. The check build looks at each access; the
+plain one at the zones beside a kernel's `__shared__` variables when a block ends
+(src/shared_gaps.h). The gap is made in the assembly text, behind what the compiler reserves: the
+symbols keep their sizes.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import re
 
 __all__ = ["RED_ZONE", "add_red_zones"]
 
-RED_ZONE = 256  # bytes; red_zone in src/check_shared.h
+RED_ZONE = 256  # bytes; red_zone in src/check_shared.h, smallest_gap in src/shared_gaps.cpp
+
+# In front of the first `__shared__` variable.
+_HEAD = f'\t.section\t.tbss,"awT",@nobits\n\t.zero\t{RED_ZONE}\n\t.text\n'
 
 # A variable as g++ and clang++ write it: its size, its label, then its bytes to the next directive
 # that is no data.
@@ -32,4 +37,4 @@ def add_red_zones(assembly: str) -> str:
         own = "lowgraph" in match["name"] or match["name"].startswith(".L")
         return match[0] if own else f"{match[0]}\t.zero\t{RED_ZONE}\n"
 
-    return _VARIABLE.sub(widened, assembly)
+    return _HEAD + _VARIABLE.sub(widened, assembly)

@@ -1,8 +1,9 @@
 """The check build: kernels that look at each of their memory accesses, and what they found.
 
 Asked for by `$LOWGRAPH_HOST_CHECK=1` before the device is opened (`python -m lowgraph check` does
-that). Kernels are compiled with a call before each access, 10 to 30 times slower; what is wrong
-becomes a finding, and the kernel goes on where that is safe.
+that; the library reads it too, for programs without Python). Kernels are compiled with a call
+before each access (what that costs: docs/host-device.md); what is wrong becomes a finding, and the
+kernel goes on where that is safe.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lowgraph.errors import ConfigError
 
 __all__ = [
+    "REPORTS",
     "RESTING_BLOCKS",
     "SWITCH",
     "Finding",
+    "Report",
     "Site",
+    "Unchecked",
     "apply",
     "enabled",
     "findings",
@@ -27,9 +33,15 @@ __all__ = [
     "kernel_seconds",
     "launches",
     "mark_written",
+    "merged",
+    "of_process",
+    "report",
 ]
 
 SWITCH = "LOWGRAPH_HOST_CHECK"
+REPORTS = "LOWGRAPH_HOST_CHECK_REPORT"
+"""Names the folder that processes with checks write what they found to, when they end."""
+
 _SECONDS = "LOWGRAPH_HOST_KERNEL_SECONDS"
 _DEFAULT_SECONDS = 60.0
 
@@ -86,6 +98,38 @@ class Finding:
         }
 
 
+@dataclass(frozen=True)
+class Unchecked:
+    """A kernel that ran without being looked at: its image was compiled without checks.
+
+    image: the image's file, None where it was given as bytes. source: what it was compiled from,
+    None where the image does not say. launches: how many, those of graph replays included.
+    """
+
+    kernel: str
+    image: str | None
+    source: str | None
+    launches: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it stands in the JSON report."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the checks of a run tell: findings, kernels they did not see, launches they did."""
+
+    findings: tuple[Finding, ...]
+    unchecked: tuple[Unchecked, ...]
+    launches: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found and nothing went unseen."""
+        return not self.findings and not self.unchecked
+
+
 def enabled() -> bool:
     """Whether `$LOWGRAPH_HOST_CHECK` asks for the check build; ConfigError unless it is 0 or 1."""
     value = os.environ.get(SWITCH, "") or "0"
@@ -113,9 +157,46 @@ def findings() -> list[Finding]:
     """
     from lowgraph.hostdev import control
 
+    lines = control.findings_text().splitlines()
+    return _merged([_finding(json.loads(line)) for line in lines])
+
+
+def report() -> Report:
+    """Return what this process's checks tell so far; synchronise first."""
+    from lowgraph.hostdev import control
+
+    lines = map(json.loads, control.unchecked_text().splitlines())
+    seen = tuple(Unchecked(**fields) for fields in lines)
+    return Report(tuple(findings()), seen, launches())
+
+
+def of_process(text: str) -> Report | None:
+    """Return what a process told at its end, in the folder that $LOWGRAPH_HOST_CHECK_REPORT names.
+
+    text: its file. None: the process ended without telling, by a signal or `_exit`.
+    """
+    lines = [json.loads(line) for line in text.splitlines()]
+    if not lines or set(lines[-1]) != {"launches"}:
+        return None
+    found = [_finding(line) for line in lines[:-1] if "kind" in line]
+    seen = [Unchecked(**line) for line in lines[:-1] if "kind" not in line]
+    return Report(tuple(_merged(found)), tuple(seen), int(lines[-1]["launches"]))
+
+
+def merged(reports: Iterable[Report]) -> Report:
+    """Return several processes' reports as one."""
+    told = list(reports)
+    findings = _merged([found for one in told for found in one.findings])
+    counts = Counter[tuple[str, str | None, str | None]]()
+    for seen in (seen for one in told for seen in one.unchecked):
+        counts[seen.kernel, seen.image, seen.source] += seen.launches
+    unchecked = (Unchecked(*which, count) for which, count in counts.items())
+    return Report(tuple(findings), tuple(unchecked), sum(one.launches for one in told))
+
+
+def _merged(every: Iterable[Finding]) -> list[Finding]:
     merged: dict[tuple[Any, ...], Finding] = {}
-    for line in control.findings_text().splitlines():
-        found = _finding(json.loads(line))
+    for found in every:
         site, other = found.site, found.other
         key = (
             found.kind,

@@ -34,6 +34,7 @@ __all__ = [
     "set_workers",
     "tallied",
     "tally",
+    "unchecked_text",
 ]
 
 GONE, FREE, LIVE = 0, 1, 2  # states of a slice
@@ -120,6 +121,11 @@ def findings_text() -> str:
     return _text("lowgraph_host_findings")
 
 
+def unchecked_text() -> str:
+    """Return the launches of kernels without checks, a JSON object a line (hostdev.check)."""
+    return _text("lowgraph_host_unchecked")
+
+
 def finish() -> None:
     """Wait for all work in flight; unlike a driver call, without an error if some of it failed."""
     _library().lowgraph_host_finish()
@@ -185,6 +191,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         "lowgraph_host_set_workers": (None, [integer]),
         "lowgraph_host_fault": (size_t, [text, size_t]),
         "lowgraph_host_findings": (size_t, [text, size_t]),
+        "lowgraph_host_unchecked": (size_t, [text, size_t]),
         "lowgraph_host_finish": (None, []),
         "lowgraph_host_forget_findings": (None, []),
         "lowgraph_host_launches_checked": (u64, []),

@@ -1,14 +1,17 @@
 """Fills in what only a finished kernel image tells: the bytes of each kernel's `__shared__`.
 
 A `__shared__` variable is a thread-local one here, so the symbol table has its size, under a name
-that begins with the mangled name of the function it is declared in.
+that begins with the mangled name of the function it is declared in. Also here: what an image says
+of itself, which src/module.cpp and lowgraph.driver.images read.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from lowgraph.errors import BuildError
 
@@ -34,6 +37,17 @@ class _Symbol:
     section: int
     value: int
     size: int
+
+
+def facts_text(source: Path, checks: bool) -> str:
+    """Return the C++ text by which an image says what it was compiled from, and whether for checks.
+
+    The path stands behind the words "lowgraph source", so that it is found in the file's bytes too.
+    """
+    export = 'extern "C" __attribute__((visibility("default"))) const char'
+    path = "".join(f"\\{byte:03o}" for byte in os.fsencode(source))
+    text = f'{export} lowgraph_image_source[] = "lowgraph source {path}";\n'
+    return text + (f"{export} lowgraph_image_checks[] = {{1}};\n" if checks else "")
 
 
 def fill_static_shared(image: bytes, kernels: Sequence[str]) -> bytes:

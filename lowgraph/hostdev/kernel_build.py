@@ -24,7 +24,7 @@ from lowgraph.hostdev import check
 from lowgraph.hostdev.assembly import add_red_zones
 from lowgraph.hostdev.diagnostics import at_users_line
 from lowgraph.hostdev.front_end import translate
-from lowgraph.hostdev.image import fill_static_shared
+from lowgraph.hostdev.image import facts_text, fill_static_shared
 from lowgraph.hostdev.local_arrays import mark_local_arrays
 from lowgraph.hostdev.settings import is_debug
 from lowgraph.hostdev.toolchain import (
@@ -92,18 +92,21 @@ def compile(
     include_dirs: Sequence[Path],
     defines: Mapping[str, str],
     options: Sequence[str] = (),
+    checks: bool | None = None,
 ) -> bytes:
     """Compiles the kernels of `source` and returns the bytes of an ELF shared object.
 
     `include_dirs` are searched for quoted and angled includes after the file's own folder;
-    `defines` become preprocessor macros; `options` are more flags of the compiler. Raises
-    BuildError: no compiler, no CUDA headers, a compile error, or a kernel that the front end
-    cannot read (message starts with file:line).
+    `defines` become preprocessor macros; `options` are more flags of the compiler; `checks`
+    asks for the check build, None as the process itself does. Raises BuildError: no compiler, no
+    CUDA headers, a compile error, or a kernel that the front end cannot read (message starts with
+    file:line).
     """
+    checks = check.enabled() if checks is None else checks
     source = Path(source).resolve()
     if not source.is_file():
         raise BuildError(f"{source}: no such kernel source file")
-    own = compile_flags(find_compiler())
+    own = compile_flags(find_compiler(), checks)
     flags = [*own, *options]
     search = [f"-I{folder}" for folder in (INCLUDE_DIR, *include_dirs, *cuda_include_dirs())]
     macros = [f"-D{name}={value}" for name, value in sorted(defines.items())]
@@ -113,45 +116,44 @@ def compile(
     unit = translate(text, source)
     with tempfile.TemporaryDirectory(prefix="lowgraph-") as folder:
         generated, image = Path(folder, source.stem + ".ii"), Path(folder, source.stem + ".so")
-        generated.write_text(unit.text)
+        generated.write_text(unit.text + facts_text(source, checks))
         try:
-            _link(flags, own, generated, image, what)
+            _link(flags, own, generated, image, what, checks)
         except BuildError as error:
             raise at_users_line(error) from None
         return fill_static_shared(image.read_bytes(), unit.kernels)
 
 
-def _link(flags: list[str], own: list[str], generated: Path, image: Path, what: str) -> None:
-    """Compile with all flags, link with our own; in the check build by way of assembly text, for
-    the red zones and the names of local arrays.
+def _link(
+    flags: list[str], own: list[str], generated: Path, image: Path, what: str, checks: bool
+) -> None:
+    """Compile with all flags, by way of assembly text; link with none of them.
+
+    The text gets the red zones and, for the check build, the names of local arrays.
 
     What is linked with -ffast-math lets the thread that loads it flush small numbers to 0, in all
     of the program. The tail comes last: thread-local memory is laid out in the order of linking.
     """
-    if not check.enabled():
-        part = image.with_suffix(".o")
-        run_compiler([*flags, "-c", "-x", "c++", str(generated), "-o", str(part)], what)
-        inputs = [str(part), "-x", "c++", str(_SHARED_TAIL)]
-        run_compiler([*own, *_LINK_FLAGS, *inputs, "-o", str(image)], what)
-        return
-    assembly = generated.with_suffix(".s")
+    assembly, tail = generated.with_suffix(".s"), image.with_suffix(".tail.o")
     run_compiler([*flags, "-S", "-x", "c++", str(generated), "-o", str(assembly)], what)
-    marked = mark_local_arrays(assembly.read_text(), generated.read_text())
-    assembly.write_text(add_red_zones(marked))
-    tail = image.with_suffix(".tail.o")
-    run_compiler([*flags, "-c", "-x", "c++", str(_SHARED_TAIL), "-o", str(tail)], what)
-    command = [*_LINK_FLAGS, *_CHECK_LINK_FLAGS, str(tail), "-x", "assembler", str(assembly)]
-    run_compiler([*command, "-o", str(image)], what)
+    text = assembly.read_text()
+    if checks:
+        text = mark_local_arrays(text, generated.read_text())
+    assembly.write_text(add_red_zones(text))
+    run_compiler([*own, "-c", "-x", "c++", str(_SHARED_TAIL), "-o", str(tail)], what)
+    more = _CHECK_LINK_FLAGS if checks else ()
+    inputs = ["-x", "assembler", str(assembly), "-x", "none", str(tail)]
+    run_compiler([*_LINK_FLAGS, *more, *inputs, "-o", str(image)], what)
 
 
-def compile_flags(compiler: Compiler) -> list[str]:
+def compile_flags(compiler: Compiler, checks: bool) -> list[str]:
     """The flags that kernels are compiled with by this compiler, now.
 
-    They depend on $LOWGRAPH_HOST_DEBUG, and on whether this is the check build.
+    They depend on $LOWGRAPH_HOST_DEBUG, and on whether it is for the check build.
     """
     level = _DEBUG_FLAGS if is_debug() else _FAST_FLAGS
     flags = [*_COMPILE_FLAGS, *level, *(() if compiler.is_clang else _GCC_FLAGS)]
-    if check.enabled():
+    if checks:
         flags += [*_CHECK_FLAGS, *(_CLANG_CHECK_FLAGS if compiler.is_clang else _GCC_CHECK_FLAGS)]
     return flags
 
@@ -163,7 +165,13 @@ def compiler_key() -> str:
     image cached under another key must not be loaded.
     """
     compiler = find_compiler()
-    facts = [compiler.version, *compile_flags(compiler), *_LINK_FLAGS, cpu_key(), _own_sources()]
+    facts = [
+        compiler.version,
+        *compile_flags(compiler, check.enabled()),
+        *_LINK_FLAGS,
+        cpu_key(),
+        _own_sources(),
+    ]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
 
 

@@ -202,13 +202,16 @@ class Library:
         return handle
 
     def _load(self, data: bytes, title: str) -> int:
+        facts = images.describe(data)
+        unfit = self.device.unfit(facts)
+        if unfit:
+            raise KernelSourceError(f"{title} {unfit}; {self.device.remedy_for(facts)}")
         try:
             # PTX is text, which the driver reads up to a NUL.
             return module.load_data(data + b"\0")
         except DriverError as error:
             if error.code not in images.REFUSED:
                 raise
-            facts = images.describe(data)
             raise KernelSourceError(
                 f"{title}, {facts}, cannot be loaded on {self.device.spec} ({self.device.arch}): "
                 f"{error.code} {error.name}; {self.device.remedy_for(facts)}"

@@ -65,7 +65,7 @@ _TOKEN = re.compile(
 )
 _GLOBAL = re.compile(r"\b__global__\b")
 _EXTERN_C = re.compile(r'extern\s*"C"\s*((?:[A-Za-z_]\w*\s*(?:\([^()]*\)\s*)?)*)$')
-_ATTRIBUTE = re.compile(r"\s*(?:__\w+__\s*\((?:[^()]|\([^()]*\))*\)|static|inline|__\w+__)")
+_ATTRIBUTE = re.compile(r"\s*(?:__\w+__\s*\((?:[^()]|\([^()]*\))*\)|\b(?:static|inline|__\w+__)\b)")
 _VOID = re.compile(r"\s*void\b")
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _QUALIFIER = re.compile(

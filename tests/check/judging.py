@@ -3,8 +3,8 @@
     python tests/check/judging.py FILE [NAME...]
 
 writes {bug: verdict}, one verdict a bug, in the form that tools/bug_table.py reads. Verdicts that
-FILE holds stay; without names those are made that it lacks or that are of other sources than
-today's (tests/check/bugs/digest.py). After a change of the checker, begin with no FILE.
+FILE holds stay; without names those are made that it lacks or that are of other sources or of
+another checker than today's (tests/check/bugs/digest.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from tests.check.bugs.bug import Bug  # noqa: E402
-from tests.check.bugs.digest import digest  # noqa: E402
+from tests.check.bugs.digest import digest, digest_of_checker  # noqa: E402
 from tests.check.bugs.table import BUGS, BY_NAME  # noqa: E402
 
 SCRIPT = "tests/check/run_bug.py"
@@ -175,16 +175,22 @@ def _run(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, -1, f"killed after {seconds:g} s", "")
 
 
+def is_of(verdict: Mapping[str, Any], key: Mapping[str, str]) -> bool:
+    """Whether a verdict is of the source and the checker that `key` names."""
+    return all(verdict.get(name) == value for name, value in key.items())
+
+
 def main() -> None:
     """Judge the named bugs, or those that the file lacks; it is written after every verdict."""
     file, held = Path(sys.argv[1]), dict[str, dict[str, Any]]()
     if file.is_file():
         held = json.loads(file.read_text(encoding="utf-8"))
-    sources = {bug.name: digest(bug) for bug in BUGS}
-    lacking = [name for name in sources if held.get(name, {}).get("source") != sources[name]]
+    of_today = digest_of_checker()
+    today = {bug.name: {"source": digest(bug), "checker": of_today} for bug in BUGS}
+    lacking = [name for name, key in today.items() if not is_of(held.get(name, {}), key)]
     for verdict in judge_each(sys.argv[2:] or lacking):
-        held[verdict.name] = {**asdict(verdict), "source": sources[verdict.name]}
-        told = {name: held[name] for name in sources if name in held}
+        held[verdict.name] = {**asdict(verdict), **today[verdict.name]}
+        told = {name: held[name] for name in today if name in held}
         file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     missed = [name for name, verdict in held.items() if not verdict["found"]]
     print(f"{len(held) - len(missed)} of {len(held)} found; missed: {', '.join(missed)}")

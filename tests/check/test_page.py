@@ -31,7 +31,8 @@ def test_the_page_has_a_row_for_each_bug_and_what_is_known_of_it() -> None:
 
 
 def test_the_page_lists_what_was_not_run_and_what_was_run_of_other_sources() -> None:
-    today = {bug.name: {"found": True, "source": digests.digest(bug)} for bug in BUGS}
+    checker = {"found": True, "checker": digests.digest_of_checker()}
+    today = {bug.name: {**checker, "source": digests.digest(bug)} for bug in BUGS}
     host = {"bugs": {name: {"plain": {**run, "result": "right"}} for name, run in today.items()}}
     gpu = json.loads(json.dumps(host))
     assert "are to be made" not in bug_table.text(today, gpu, host)
@@ -43,6 +44,13 @@ def test_the_page_lists_what_was_not_run_and_what_was_run_of_other_sources() -> 
     lines = [line for line in page.splitlines() if " not run" in line and line.startswith("- **c")]
     told = "1 not run (`fill_no_guard`); 1 old (`smooth_after_last`)."
     assert lines == [f"- **compute-sanitizer and GPU**: {told}"]
+    assert "earlier checker" not in page
+
+    today["fill_no_guard"]["checker"] = "another"
+    today["smooth_after_last"].pop("checker")
+    page = bug_table.text(today, host, host)
+    assert "- **check build**: 2 verdicts of an earlier checker." in page
+    assert "are to be made" in page and "old (" not in page, "the sources are today's"
 
 
 def committed() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,65 @@ def test_a_digest_is_of_code_and_not_of_comments(monkeypatch: pytest.MonkeyPatch
     assert digests.digest(BY_NAME["streams_no_event"]) != digests.digest(
         BY_NAME["streams_early_event"]
     ), "two faults of one scenario"
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        ("src/check_places.cpp", True),
+        ("src/race_sync.h", True),
+        ("include/cuda_on_host/check_hooks.h", True),
+        ("include/cuda_on_host/atomics.h", True),
+        ("assembly.py", True),
+        ("src/queue.cpp", False),
+    ],
+)
+def test_a_checkers_digest_is_of_its_own_code(tmp_path: Path, file: str, counts: bool) -> None:
+    home = tmp_path / "hostdev"
+    shutil.copytree(digests.HOSTDEV, home, ignore=shutil.ignore_patterns("__pycache__"))
+    before = digests.digest_of_checker()
+    assert digests.digest_of_checker(home) == before, "the place counts"
+    changed = home / file
+    text = changed.read_text(encoding="utf-8")
+    if changed.suffix != ".py":
+        changed.write_text(f"// a word\n\n{text}", encoding="utf-8")
+        assert digests.digest_of_checker(home) == before, "a comment counts"
+    changed.write_text(f"{text}\nint more = 1\n", encoding="utf-8")
+    assert (digests.digest_of_checker(home) != before) == counts
+
+
+def test_a_bugs_digest_is_not_of_the_checker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What compute-sanitizer said stays of today when the checker changes."""
+    before = digests.digest(BY_NAME["fill_no_guard"])
+    monkeypatch.setattr(digests, "digest_of_checker", lambda: "another")
+    monkeypatch.setattr(digests, "CHECKER", ())
+    assert digests.digest(BY_NAME["fill_no_guard"]) == before
+
+
+def test_verdicts_of_another_checker_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And only they: one of today's stays as it is."""
+    asked: list[str] = []
+
+    def judge_each(names: Sequence[str]) -> Iterator[judging.Verdict]:
+        asked.extend(names)
+        return (judging.Verdict(name, True, "again", "", "right") for name in names)
+
+    monkeypatch.setattr(judging, "judge_each", judge_each)
+    file = tmp_path / "verdicts.json"
+    monkeypatch.setattr("sys.argv", ["judging.py", str(file)])
+    judging.main()
+    assert asked == [bug.name for bug in BUGS]
+    held = read(file)
+    held["fill_no_guard"] |= {"checker": "another", "line": "before"}
+    held["smooth_after_last"] |= {"source": "another"}
+    file.write_text(json.dumps(held), encoding="utf-8")
+    asked.clear()
+    judging.main()
+    assert sorted(asked) == ["fill_no_guard", "smooth_after_last"]
+    assert read(file)["fill_no_guard"]["line"] == "again"
+    assert {verdict["checker"] for verdict in read(file).values()} == {digests.digest_of_checker()}
 
 
 def test_a_digest_is_of_every_header_that_a_source_includes() -> None:

@@ -23,10 +23,12 @@ pytestmark = pytest.mark.both
 FEWEST_ANSWERS = 250
 
 
-# What a graph as data does not hold (docs/graphs.md): whose context a node or its memory is of, whether
-# a copy's memory is mapped, what a copy's caller said of its sides, and what an edge is beside its ends.
+# What a graph as data does not hold (docs/graphs.md): whose context a node or its memory is of,
+# whether a copy's memory is mapped, what a copy's caller said of its sides, and what an edge is
+# beside its ends.
 NOT_HELD = re.compile(
-    r"contexts: |programmatic edges: |(?:memcpy|memset) node .*: (?:updated to every (?:kind|form)|of a child graph) "
+    r"contexts: |programmatic edges: "
+    r"|(?:memcpy|memset) node .*: (?:updated to every (?:kind|form)|of a child graph) "
 )
 
 

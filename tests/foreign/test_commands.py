@@ -147,7 +147,7 @@ def test_the_pages_commands_work(device: Device, tmp_path: Path) -> None:
         and "/usr/local" not in line
         and "cuda_core" not in line
     ]
-    assert len(commands) == 4, commands
+    assert len(commands) == 6, commands
     script = "\n".join(["set -e", *commands]).replace("examples/", f"{programs.ROOT}/examples/")
     python = programs.python_first(tmp_path)
     done = subprocess.run(
@@ -155,4 +155,5 @@ def test_the_pages_commands_work(device: Device, tmp_path: Path) -> None:
         check=False, timeout=200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\nok\n") == 2
+    assert done.stdout.count("\nok\n") == 3
+    assert "0 findings in 14 launches checked" in done.stdout

@@ -27,7 +27,7 @@ OWN_NAMES = {
 }  # fmt: skip
 ENGINE_PARTS = (
     "async_copies", "fibers", "warp", "block", "block_calls", "block_shuffle", "fault",
-    "fault_signals", "shuffle", "watchdog", "workers",
+    "fault_signals", "shared_gaps", "shuffle", "watchdog", "workers",
 )  # fmt: skip
 Array = npt.NDArray[np.generic]
 Dims = tuple[int, int, int]

@@ -59,7 +59,7 @@ FAULTS = {
     "write_static": (
         "rig.put(np.zeros(192, np.int32)), 50, 1",
         700,
-        "past the end of the kernel's __shared__ variables",
+        "wrote 68 bytes past the end of __shared__ 'words'",
     ),
     "half_at_barrier": ("out", 719, "32 wait at a barrier (faults.cu:47"),
     "divide": ("out, out, out", 719, "integer division by zero"),

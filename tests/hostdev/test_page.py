@@ -16,7 +16,7 @@ from tests.conformance.test_wild import RECORDED as WILD
 from tests.traces.catalogue import runs
 from tests.traces.record import recordings
 from tests.traces.record_wild import load as load_wild
-from tools import kernel_difference
+from tools import check_cost, kernel_difference
 
 PAGE = kernel_difference.PAGE.read_text(encoding="utf-8")
 RESULTS = kernel_difference.RECORDED.parent
@@ -62,6 +62,29 @@ def test_the_kernels_table_is_what_was_measured() -> None:
     (cancelling,) = re.findall(r"and (\de-\d)\s+in the means of rows", PAGE)
     assert worst.pop("linear_norm: mean") < float(cancelling)
     assert max(worst.values()) < close
+
+
+def test_the_cost_of_checks_is_what_was_measured() -> None:
+    content = json.loads(check_cost.RECORDED.read_text(encoding="utf-8"))
+    assert check_cost.marked(PAGE, check_cost.section(content)) == PAGE, "run tools/check_cost.py"
+
+
+def test_the_cost_of_checks_is_a_ratio_of_least_times() -> None:
+    rows = [
+        {"what": "step of nano, plain, one worker", "unit": "ms", "wall": 50.0, "wall_min": 40.0,
+         "cpu": 45.0, "cpu_min": 40.0},
+        {"what": "step of nano, checked", "unit": "ms", "wall": 9000.0, "wall_min": 8500.0,
+         "cpu": 8400.0, "cpu_min": 8000.0},
+        {"what": "check of two steps of nano and an evaluation", "unit": "s", "wall": 21.4,
+         "cpu": 18.2},
+    ]  # fmt: skip
+    text = check_cost.section({"rows": rows, "time": "2026-01-02T03", "commit": "abcdefghi"})
+    cells = [line.split(" | ")[1:] for line in text.splitlines()[2:5]]
+    assert cells == [["0.04 s", "0.04 s |"], ["8.5 s", "8 s |"], ["21 s", "18 s |"]]
+    assert text.endswith(
+        "Measured 2026-01-02 at abcdefg: a checked step takes 200 times the processor time of a "
+        "plain one."
+    )
 
 
 def test_the_losses_agree_as_far_as_the_page_says() -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.host
 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, ILLEGAL_STATE = 1, 201, 400, 401
 ILLEGAL_ADDRESS, LOST_BODY = 700, 999
-# The call that says it, and the code, by the scenario's name.
+# The call that says it, the last that reads so, and the code, by the scenario's name.
 ANSWERS = {
     "conditional capture: an allocation call while both are open": ("end s g", LOST_BODY),
     "conditional capture: a wait for the body's stream": ("end s g", LOST_BODY),
@@ -37,8 +37,24 @@ ANSWERS = {
         ILLEGAL_STATE,
     ),
     "capture into by two streams at once": ("begin_to t g a", ILLEGAL_STATE),
+    "conditional: destroyed twice": ("cond_destroy q", INVALID_VALUE),
     "user object: released by a graph that has none": ("graph_release g o", INVALID_VALUE),
     "no context: add_kernel": ("@add_kernel n g", INVALID_CONTEXT),
+    **{
+        f"contexts: no context {where}": (step, INVALID_CONTEXT)
+        for place, mark in (("", ""), (" in a capture", ""), (" where none is", "@"))
+        for what, verb in (("made current", "ctx_use_number"), ("pushed", "ctx_put_number"))
+        for name, handle in (
+            ("a small number", "119"),
+            ("zeroed memory", "pageable"),
+            ("memory of the device", "buffer"),
+        )
+        for where, step in ((f"{what}{place}, {name}", f"{mark}{verb} {handle}"),)
+    },
+    "cuGraphKernelNodeSetParams: without a context": (
+        "@node_set kernel k ka grid=2",
+        INVALID_CONTEXT,
+    ),
     "contexts: destroyed, then used": ("ctx_use c", INVALID_CONTEXT),
     "contexts: a destroyed one's, memset at once": ("fill_now c.p", INVALID_VALUE),
     "contexts: a destroyed one's, copy": ("copy_of c.v c.p p", INVALID_HANDLE),
@@ -60,7 +76,16 @@ LEFT_OUT = sorted({key for trace in recordings().values() for key, _ in trace.ge
 def test_it_is_refused(device: Device, key: str) -> None:
     step, code = ANSWERS[key.rpartition(" [")[0]]
     calls = run(device, module_image(device), key)["calls"]
-    assert [call[1] for call in calls if call[0] == step] == [code]
+    assert [call[1] for call in calls if call[0] == step][-1:] == [code]
+
+
+@pytest.mark.parametrize("what", ["made current", "pushed"])
+def test_a_refused_context_leaves_the_current_one(device: Device, what: str) -> None:
+    """And its thread can go on: the calls behind it are answered as before."""
+    key = f"contexts: no context {what}, a small number [THREAD_LOCAL]"
+    _, *behind = run(device, module_image(device), key)["calls"]
+    assert ["ctx_which", 0, [0] * 4, "home"] in behind and ["alloc q", 0, [0] * 4, None] in behind
+    assert [call[1] for call in behind] == [0] * len(behind)
 
 
 def test_a_graph_as_its_own_child(rig: Rig) -> None:

@@ -60,6 +60,34 @@ def test_odd_formatting_reads_alike(tmp_path: Path, declaration: str) -> None:
     assert [param.code for param in signature.params] == ["Q", "Q", "i"]
 
 
+# Each begins with a word that means something in a declaration, or is one with more behind it.
+WORDY = (
+    "static_scale", "statics", "inline_scale", "inlined", "void_fill", "voided", "const_k",
+    "extern_k", "volatile_k", "unsigned_sum", "struct_sum", "__inline__scale", "__static__k",
+    "__global__k", "__restrict__k", "__launch_bounds__k",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDY)
+@pytest.mark.parametrize(
+    "between",
+    ["", "static", "inline", "static inline", "__noinline__", "__launch_bounds__(64, (1 + 1))"],
+)
+def test_a_name_may_begin_with_a_keyword(tmp_path: Path, name: str, between: str) -> None:
+    """As a kernel's, and as a parameter's. Whatever stands in front of it is no part of it."""
+    text = (
+        f'extern "C" __global__ void {between} {name}(float* {name}, const float* const {name}_in,'
+        f" unsigned {name}_n) {{}}\n"
+        f'extern "C" __global__ {between} void last(int n) {{}}\n'
+    )
+    signature = read(tmp_path, text, name)
+    assert kernel_names(tmp_path / "source.cu") == [name, "last"]
+    assert types(signature) == [
+        ("float*", name), ("float*", f"{name}_in"), ("unsigned", f"{name}_n")
+    ]  # fmt: skip
+    assert [param.const for param in signature.params] == [False, True, False]
+
+
 @pytest.mark.parametrize(
     ("declared", "dtype", "code"),
     [

@@ -23,6 +23,14 @@ NOT_ON_HOST: dict[str, str] = {
     "host device (docs/kernels.md), and one that could ask for their size alone would find nothing "
     "to do with it; the codes, attributes and update results of the same launches are compared "
     "under 'update: cluster size'",
+    **dict.fromkeys(
+        (
+            "attributes of nodes: updatable of a node",
+            "attribute of a kernel node: updatable by the device",
+            "attribute of a captured launch: updatable by the device",
+        ),
+        "no kernel of the host device can update a node, so a node made for it is refused: 801",
+    ),
     "conditional: handles of two graphs are one number": "a handle here names one condition of the "
     "process, so that a kernel which sets the condition of another graph is seen: by the driver's "
     "small numbers it would set one of its own graph's, without a word",

@@ -29,6 +29,7 @@ def callback(world: World, stream: str, flags: str = "0") -> Answer:
 def stream_copy_attributes(world: World, target: str, source: str) -> Answer:
     """cuStreamCopyAttributes."""
     ends = world.stream(target), world.stream(source)
+    world.altered.add(target)
     return attempt(cu.cuStreamCopyAttributes, *ends)[0], None
 
 
@@ -36,6 +37,7 @@ def stream_set(world: World, stream: str, name: str, value: str) -> Answer:
     """cuStreamSetAttribute."""
     number, held = attribute_values.kind_of(name)[0], attribute_values.packed(world, name, value)
     handle = proc.pointer(world.stream(stream))
+    world.altered.add(stream)
     return proc.call("cuStreamSetAttribute", 11000, handle, number, held), None
 
 

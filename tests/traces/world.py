@@ -60,6 +60,7 @@ class World:
         flags = {name: 0 if name == "b" else 1 for name in STREAM_NAMES}
         self.streams = {n: gate.call(cu.cuStreamCreate, flag) for n, flag in flags.items()}
         self.fixed_streams = {"legacy": cu.CUstream(0), "per_thread": cu.CUstream(2)}
+        self.altered: set[str] = set()  # those whose attributes a step has set
         timing = {"e1": 2, "e2": 2, "e3": 2, "t1": 0, "t2": 0}
         self.events = {n: gate.call(cu.cuEventCreate, flag) for n, flag in timing.items()}
         self.buffers = [gate.call(cu.cuMemAlloc, BYTES) for _ in range(2)]
@@ -186,8 +187,18 @@ class World:
             if code == 0 and int(status) != 0:
                 attempt(cu.cuStreamEndCapture, handle)
         attempt(cu.cuCtxSynchronize)
+        self._restore_fixed()
         for function, *arguments in self._releases():
             attempt(function, *arguments)
+
+    def _restore_fixed(self) -> None:
+        """Give the streams that outlive the world what a new one has."""
+        altered = self.altered & set(self.fixed_streams)
+        if altered:
+            fresh = attempt(cu.cuStreamCreate, 1)[1]
+            for name in altered:
+                attempt(cu.cuStreamCopyAttributes, self.fixed_streams[name], fresh)
+            attempt(cu.cuStreamDestroy, fresh)
 
     def _make_home_current(self) -> None:
         """Take whatever the scenario left on this thread's stack of contexts off it."""

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fault.h"
+#include "shared_gaps.h"
 #include "watchdog.h"
 #include "watcher.h"
 
@@ -100,7 +101,9 @@ void Block::prepare(Job& work_job) {
     code = kernel_code(reinterpret_cast<uint64_t>(launch.kernel->run));
     // Outside the kernel's fibers: the first touch may allocate.
     shared_tail_ = launch.kernel->touch();
-    if (shared_tail_[0] != shared_tail_fill) fill_shared_tail();  // new in this OS thread
+    gaps_ = watched() ? nullptr : launch.gaps;  // the check build tells where it was done
+    if (gaps_ != nullptr) begin_gaps(*gaps_, shared_tail_);
+    else if (shared_tail_[0] != shared_tail_fill) fill_shared_tail();  // new in this OS thread
     lowgraph_thread.block_size = size;
     lowgraph_thread.grid = {launch.grid[0], launch.grid[1], launch.grid[2]};
     lowgraph_thread.dynamic_shared = shared.tail(launch.shared_bytes);
@@ -140,10 +143,14 @@ bool Block::run(uint64_t index) {
     return !aborted_;
 }
 
-void Block::fill_shared_tail() { std::memset(shared_tail_, shared_tail_fill, shared_tail_bytes); }
+void Block::fill_shared_tail() {
+    std::memset(shared_tail_, shared_tail_fill, shared_tail_bytes);
+    if (gaps_ != nullptr) fill_gaps(*gaps_, shared_tail_);
+}
 
-// The first bytes behind the static shared memory, where an overflow begins.
+// The gaps beside the kernel's variables; of an image without them, the first bytes behind the last.
 bool Block::shared_tail_holds() const {
+    if (gaps_ != nullptr) return broken_gap(*gaps_, shared_tail_) == nullptr;
     constexpr size_t looked_at = 128;
     uint64_t words[looked_at / 8], differing = 0;
     std::memcpy(words, shared_tail_, looked_at);
@@ -152,14 +159,18 @@ bool Block::shared_tail_holds() const {
 }
 
 void Block::report_shared_tail() {
+    lowgraph_thread.thread = {0, 0, 0};
+    aborted_ = true;
+    if (gaps_ != nullptr) {
+        const std::string text = damage_text(*broken_gap(*gaps_, shared_tail_), shared_tail_);
+        return fault_here(700, 0, "some thread of this block wrote %s", text.c_str());
+    }
     size_t first = 0;
     while (shared_tail_[first] == shared_tail_fill) ++first;
-    lowgraph_thread.thread = {0, 0, 0};
     fault_here(700, 0,
                "some thread of this block wrote past the end of the kernel's __shared__ variables, "
                "%zu bytes behind the last of them",
                first);
-    aborted_ = true;
 }
 
 // What every fresh stack runs: the kernel, for one thread after another.

@@ -127,6 +127,7 @@ private:
     bool aborted_ = false;
     static constexpr unsigned char shared_tail_fill = 0xA5;
     unsigned char* shared_tail_ = nullptr;  // behind the image's static shared memory
+    const std::vector<SharedGap>* gaps_ = nullptr;
     Dice dice_;  // of the running block; shuffle mode
     Extent indexed_size_{0, 0, 0};  // the block size that index_ holds for
     Index index_[max_threads];      // threadIdx by thread number

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "check.h"
 #include "memory_tables.h"
@@ -11,6 +12,7 @@ namespace lowgraph {
 namespace {
 
 WrittenBits device;
+std::atomic<bool> stopped{false};
 
 bool tracked(uint64_t address, uint64_t bytes) {
     return checking() && device.bits != nullptr && bytes != 0 && in_device_memory(address) &&
@@ -40,7 +42,11 @@ void start_device_bits() {
     if (bits != MAP_FAILED) device = {static_cast<uint8_t*>(bits), all.base};
 }
 
-WrittenBits device_bits() { return device; }
+void stop_device_bits() { stopped.store(true, std::memory_order_relaxed); }
+
+WrittenBits device_bits() {
+    return stopped.load(std::memory_order_relaxed) ? WrittenBits{} : device;
+}
 
 void mark_written(uint64_t address, uint64_t bytes) {
     if (tracked(address, bytes)) device.fill(address, bytes, true);

@@ -37,6 +37,7 @@ struct WrittenBits {
 
 // ---- device memory; nothing happens unless checking() and the range is in the reservation ----
 void start_device_bits();
+void stop_device_bits();  // all counts as written from now on
 WrittenBits device_bits();
 void mark_written(uint64_t address, uint64_t bytes);
 void mark_unwritten(uint64_t address, uint64_t bytes);

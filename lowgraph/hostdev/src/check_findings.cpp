@@ -11,6 +11,7 @@
 #include "check_places.h"
 #include "control.h"
 #include "images.h"
+#include "json_text.h"
 
 namespace lowgraph {
 namespace {
@@ -39,6 +40,7 @@ struct Findings {
     std::set<PlaceKey> joined;     // writes that are told with the read before them
     Finding* last_read = nullptr;  // the newest finding, if it is of a read
     uint64_t seen = 0;
+    bool read = false;  // somebody has asked for the list
 };
 
 Findings& findings() {
@@ -92,16 +94,6 @@ bool joins_read(Findings& all, const Finding& write) {
 
 // ---- JSON ----
 
-std::string quoted(const std::string& text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') out += '\\';
-        if (static_cast<unsigned char>(c) < 0x20) out += ' ';
-        else out += c;
-    }
-    return out + '"';
-}
-
 std::string triple(const uint32_t (&index)[3]) {
     return "[" + std::to_string(index[0]) + ", " + std::to_string(index[1]) + ", " +
            std::to_string(index[2]) + "]";
@@ -123,7 +115,7 @@ std::string json(const Finding& finding) {
     return std::string("{\"kind\": ") + quoted(finding.kind) + ", " + site_fields(finding.where) +
            ", \"other\": " + (finding.has_other ? "{" + site_fields(finding.other) + "}" : "null") +
            ", \"allocation\": " +
-           (finding.memory.empty() ? "null" : quoted(finding.memory)) +
+           quoted_or_null(finding.memory) +
            ", \"text\": " + quoted(finding.text) + ", \"count\": " + std::to_string(finding.count) +
            "}\n";
 }
@@ -201,6 +193,11 @@ uint64_t findings_so_far() {
     return findings().seen;
 }
 
+bool findings_were_read() {
+    const std::lock_guard<std::mutex> hold(findings().lock);
+    return findings().read;
+}
+
 }  // namespace lowgraph
 
 using namespace lowgraph;
@@ -210,13 +207,9 @@ size_t lowgraph_host_findings(char* out, size_t size) {
     {
         const std::lock_guard<std::mutex> hold(findings().lock);
         for (const Finding& finding : findings().list) text += json(finding);
+        findings().read = true;
     }
-    if (out != nullptr && size != 0) {
-        const size_t count = std::min(size - 1, text.size());
-        std::memcpy(out, text.data(), count);
-        out[count] = '\0';
-    }
-    return text.size() + 1;
+    return give_text(text, out, size);
 }
 
 void lowgraph_host_forget_findings() {

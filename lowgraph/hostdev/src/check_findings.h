@@ -12,5 +12,6 @@ bool count_again(const char* kind, const Site& where, const std::string& memory)
 void report_named(const char* kind, const Site& where, const std::string& memory,
                   const std::string& text, const Site* other = nullptr, uint64_t address = 0);
 uint64_t findings_so_far();  // counted ones too
+bool findings_were_read();   // by lowgraph_host_findings
 
 }  // namespace lowgraph

@@ -68,25 +68,13 @@ bool dynamic_place(const Access& access, Place* place, Wrong* wrong) {
     return false;
 }
 
-// Declared in another kernel of the image: nothing of the running one's.
-bool is_foreign(const Variable& variable, const char* kernel) {
-    const std::string own = "_ZZ" + std::to_string(std::strlen(kernel)) + kernel + "E";
-    if (variable.symbol.rfind(own, 0) == 0) return false;
-    const size_t digits = variable.symbol.find_first_not_of("0123456789", 3);
-    if (variable.symbol.rfind("_ZZ", 0) != 0 || digits == 3 || digits == std::string::npos)
-        return false;
-    const size_t length = std::stoul(variable.symbol.substr(3, digits - 3));
-    // A plain name and nothing else before the E: a kernel, whose name has no argument types.
-    return digits + length < variable.symbol.size() && variable.symbol[digits + length] == 'E';
-}
-
 bool static_place(const Access& access, Place* place, Wrong* wrong) {
     Shared& all = shared();
     const char* kernel = lowgraph_thread.runner->job->launch->kernel->name;
     const uint64_t address = access.address, stop = address + access.bytes;
     const Variable* before = nullptr;
     for (const Variable& variable : all.image->shared) {
-        if (is_foreign(variable, kernel)) continue;
+        if (variable.is_foreign(kernel)) continue;
         const uint64_t from = all.start + variable.value, to = from + variable.bytes;
         if (address >= from && stop <= to) {
             // Whether a variable's constructor has run: g++ notes it for each array of a type with

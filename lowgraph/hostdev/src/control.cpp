@@ -1,11 +1,9 @@
 #include "control.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "check_bits.h"
 #include "context.h"
 #include "engine.h"
+#include "json_text.h"
 #include "memory.h"
 #include "queue.h"
 #include "watchdog.h"
@@ -31,12 +29,7 @@ size_t lowgraph_host_fault(char* out, size_t size) {
         const Lock hold(big_lock);
         text = fault_text();
     }
-    if (out != nullptr && size != 0) {
-        const size_t count = std::min(size - 1, text.size());
-        std::memcpy(out, text.data(), count);
-        out[count] = '\0';
-    }
-    return text.size() + 1;
+    return give_text(text, out, size);
 }
 
 void lowgraph_host_finish() {

@@ -46,6 +46,8 @@ void lowgraph_host_set_check();
 // Findings so far as JSON objects, one a line; returns the bytes needed with the NUL.
 size_t lowgraph_host_findings(char* out, size_t size);
 void lowgraph_host_forget_findings();
+// Launches of kernels whose images have no checks, JSON objects, one a line; bytes with the NUL.
+size_t lowgraph_host_unchecked(char* out, size_t size);
 void lowgraph_host_finish();  // waits for all work in flight
 uint64_t lowgraph_host_launches_checked();
 // The host itself writes device memory, past the driver.

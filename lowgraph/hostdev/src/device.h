@@ -16,6 +16,7 @@ constexpr int shared_per_multiprocessor = 228 << 10;
 constexpr int threads_per_multiprocessor = 2048;
 constexpr int blocks_per_multiprocessor = 32;
 constexpr int max_cluster_blocks = 8;
+constexpr int memory_domains = 4;
 constexpr int least_priority = 0, greatest_priority = -5;  // of streams; kept, not acted on
 
 int multiprocessors();  // the machine's cores

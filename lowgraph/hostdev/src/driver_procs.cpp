@@ -263,8 +263,8 @@ std::span<const ProcEntry> work_procs() {
         PROC(cuStreamGetPriority, 5050, cuStreamGetPriority),
         PROC(cuStreamCopyAttributes, 11000, cuStreamCopyAttributes),
         PROC(cuStreamGetAttribute, 11000, cuStreamGetAttribute),
-        PROC(cuStreamSetAttribute, 11000, cuStreamSetAttribute),
         PROC(cuStreamQuery, 2000, cuStreamQuery),
+        PROC(cuStreamSetAttribute, 11000, cuStreamSetAttribute),
         PROC(cuStreamSynchronize, 2000, cuStreamSynchronize),
         PROC(cuStreamWaitEvent, 3020, cuStreamWaitEvent),
     };

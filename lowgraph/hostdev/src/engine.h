@@ -3,6 +3,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <string>
+#include <vector>
+
 #include "../include/cuda_on_host/abi.h"  // KernelEntry
 
 namespace lowgraph {
@@ -17,11 +20,21 @@ struct Fault {
     char text[512];  // one line: what, kernel, block, thread, address or source line
 };
 
+// Bytes between an image's __shared__ variables that belong to none, at `offset` from its shared tail.
+// behind, before: the variables on both sides as messages name them, empty where there is none of the
+// kernel's.
+struct SharedGap {
+    int64_t offset;
+    uint32_t bytes;
+    std::string behind, before;
+};
+
 struct Launch {
     const KernelEntry* kernel;
     uint32_t grid[3], block[3];
     uint32_t shared_bytes;  // dynamic shared memory, at most max_dynamic_shared
     void** params;          // one pointer for each argument, as cuLaunchKernel takes them
+    const std::vector<SharedGap>* gaps = nullptr;  // of the kernel; null: its image has none
 };
 
 constexpr uint32_t max_dynamic_shared = 256u << 10;

@@ -113,12 +113,12 @@ LOWGRAPH_API CUresult cuCtxDestroy_v2(CUcontext handle) {
 
 LOWGRAPH_API CUresult cuCtxSetCurrent(CUcontext handle) {
     LOWGRAPH_ENTRY(driver);
+    Context* const context = find_context(handle);
+    const bool is_there = context != nullptr && !context->destroyed;
+    if (handle != nullptr && !is_there) return CUDA_ERROR_INVALID_CONTEXT;
     std::vector<Context*>& stack = context_stack();
     if (!stack.empty()) stack.pop_back();
-    if (handle == nullptr) return CUDA_SUCCESS;
-    Context* context = find_context(handle);
-    if (context == nullptr || context->destroyed) return CUDA_ERROR_INVALID_CONTEXT;
-    stack.push_back(context);
+    if (is_there) stack.push_back(context);
     return CUDA_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include "check_settings.h"
 #include "context.h"
 #include "device.h"
 #include "memory.h"
@@ -115,6 +116,7 @@ int device_attribute(CUdevice_attribute attribute) {
 LOWGRAPH_API CUresult cuInit(unsigned flags) {
     LOWGRAPH_ENTRY(nothing);
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult code = begin_check(); code != CUDA_SUCCESS) return code;
     if (const CUresult code = begin_shuffle(); code != CUDA_SUCCESS) return code;
     initialise();
     return CUDA_SUCCESS;

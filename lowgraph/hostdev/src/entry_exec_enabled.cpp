@@ -25,7 +25,7 @@ LOWGRAPH_API CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode 
 }
 
 LOWGRAPH_API CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int* isEnabled) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const Exec* const exec = find_exec(hGraphExec);
     const Node* const node = find_node(hNode);
     const ExecNode* const now = exec != nullptr && node != nullptr ? find_exec_node(*exec, *node) : nullptr;

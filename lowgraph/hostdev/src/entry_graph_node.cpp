@@ -1,4 +1,6 @@
-// Entry points of single graph nodes: added, and their parameters read and set.
+// Entry points of single graph nodes: added, and their parameters read and set. A node is made and read
+// without a current context, but for kernels, whose making the recorded driver does not survive so.
+#include "attributes.h"
 #include "conditional.h"
 #include "node_entry.h"
 
@@ -33,7 +35,7 @@ LOWGRAPH_API CUresult cuGraphAddKernelNode_v2(CUgraphNode* phGraphNode, CUgraph 
 }
 
 LOWGRAPH_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS* params) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     if (work_of<KernelWork>(hNode) == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return write_params(*find_node(hNode), params);
 }
@@ -45,7 +47,7 @@ LOWGRAPH_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUD
 
 LOWGRAPH_API CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
                                                     CUkernelNodeAttrValue* value) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const KernelWork* const work = work_of<KernelWork>(hNode);
     if (work == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return read_attribute(*work, attr, value);
@@ -53,14 +55,14 @@ LOWGRAPH_API CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelN
 
 LOWGRAPH_API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
                                                     const CUkernelNodeAttrValue* value) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     KernelWork* const work = work_of<KernelWork>(hNode);
     if (work == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return write_attribute(*work, attr, *value);
 }
 
 LOWGRAPH_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const KernelWork* const from = work_of<KernelWork>(src);
     KernelWork* const to = work_of<KernelWork>(dst);
     return from != nullptr && to != nullptr ? copy_attributes(*from, *to) : CUDA_ERROR_INVALID_VALUE;
@@ -70,12 +72,12 @@ LOWGRAPH_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNo
 LOWGRAPH_API CUresult cuGraphAddMemcpyNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                            const CUgraphNode* dependencies, size_t count,
                                            const CUDA_MEMCPY3D* params, CUcontext ctx) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return add({phGraphNode, hGraph, dependencies, count}, reader(params, ctx));
 }
 
 LOWGRAPH_API CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D* params) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return get<CopyWork>(hNode, params);
 }
 
@@ -87,12 +89,12 @@ LOWGRAPH_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_M
 LOWGRAPH_API CUresult cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                            const CUgraphNode* dependencies, size_t count,
                                            const CUDA_MEMSET_NODE_PARAMS* params, CUcontext ctx) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return add({phGraphNode, hGraph, dependencies, count}, reader(params, ctx));
 }
 
 LOWGRAPH_API CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS* params) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return get<FillWork>(hNode, params);
 }
 
@@ -104,12 +106,12 @@ LOWGRAPH_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_M
 LOWGRAPH_API CUresult cuGraphAddHostNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                          const CUgraphNode* dependencies, size_t count,
                                          const CUDA_HOST_NODE_PARAMS* params) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return add({phGraphNode, hGraph, dependencies, count}, reader(params));
 }
 
 LOWGRAPH_API CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS* params) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const HostWork* const work = work_of<HostWork>(hNode);
     if (work == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *params = {work->fn, work->user_data};
@@ -124,14 +126,14 @@ LOWGRAPH_API CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOS
 // ---- Empty nodes, child graphs, events ----
 LOWGRAPH_API CUresult cuGraphAddEmptyNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                           const CUgraphNode* dependencies, size_t count) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return add({phGraphNode, hGraph, dependencies, count}, [](Work*) { return CUDA_SUCCESS; });
 }
 
 LOWGRAPH_API CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                                const CUgraphNode* dependencies, size_t count,
                                                CUgraph childGraph) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const Graph* const child = find_graph(childGraph);
     if (child != nullptr && !may_be_copied(*child)) return CUDA_ERROR_NOT_SUPPORTED;  // before all else
     if (childGraph == hGraph) return CUDA_ERROR_INVALID_VALUE;  // the real driver ends the process
@@ -140,7 +142,7 @@ LOWGRAPH_API CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph
 }
 
 LOWGRAPH_API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph* phGraph) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const ChildWork* const work = work_of<ChildWork>(hNode);
     if (work == nullptr || phGraph == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *phGraph = handle_of(work->graph.get());
@@ -155,7 +157,7 @@ LOWGRAPH_API CUresult cuGraphAddEventRecordNode(CUgraphNode* phGraphNode, CUgrap
 }
 
 LOWGRAPH_API CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent* event_out) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return get_event<RecordWork>(hNode, event_out);
 }
 
@@ -172,7 +174,7 @@ LOWGRAPH_API CUresult cuGraphAddEventWaitNode(CUgraphNode* phGraphNode, CUgraph 
 }
 
 LOWGRAPH_API CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent* event_out) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return get_event<WaitWork>(hNode, event_out);
 }
 
@@ -185,12 +187,12 @@ LOWGRAPH_API CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent ev
 LOWGRAPH_API CUresult cuGraphAddMemAllocNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                              const CUgraphNode* dependencies, size_t count,
                                              CUDA_MEM_ALLOC_NODE_PARAMS* params) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return add({phGraphNode, hGraph, dependencies, count}, reader(params));
 }
 
 LOWGRAPH_API CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS* params_out) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     return get<AllocWork>(hNode, params_out);
 }
 
@@ -205,7 +207,7 @@ LOWGRAPH_API CUresult cuGraphAddMemFreeNode(CUgraphNode* phGraphNode, CUgraph hG
 }
 
 LOWGRAPH_API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr* dptr_out) {
-    LOWGRAPH_ENTRY(context);
+    LOWGRAPH_ENTRY(handle);
     const FreeWork* const work = work_of<FreeWork>(hNode);
     if (work == nullptr || dptr_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *dptr_out = work->address;

@@ -1,6 +1,7 @@
 // Kernel launches, all by one path: check, pack the arguments, offer the work to the stream.
-#include <optional>
+#include <span>
 
+#include "attributes.h"
 #include "capture.h"
 #include "launch.h"
 #include "module.h"
@@ -11,41 +12,33 @@ using namespace lowgraph;
 
 namespace {
 
-// Without a priority of its own the launch has its stream's, and so has the node that it becomes.
-CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&& work,
-                std::optional<int> priority, void** params, void** extra) {
+using Given = std::span<const CUlaunchAttribute>;
+
+// An attribute that launches do not take; a capture goes on.
+CUresult refused_attribute(Stream& stream, CUresult code) {
+    const CUresult standing = standing_refusal(stream);
+    return standing != CUDA_SUCCESS ? standing : code;
+}
+
+// What the launch does not name it has of its stream, and so has the node that it becomes.
+CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&& work, Given given, void** params,
+                void** extra) {
     Stream* stream = find_stream(handle);
     work.function = find_function(function);
     if (stream == nullptr || work.function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const Context* const home = work.function->module->context;
     if (home != nullptr && home != stream->context) return foreign_object(*stream);
-    work.priority = priority.value_or(stream->priority);
+    inherit_attributes(*stream, work);
+    work.launched = true;
+    const CUresult taken = take_attributes(given, work);
+    if (taken == CUDA_ERROR_INVALID_VALUE || taken == CUDA_ERROR_NOT_SUPPORTED) return refused_attribute(*stream, taken);
+    if (taken != CUDA_SUCCESS) return invalid_call(*stream, taken);
     if (const CUresult bad = check_launch(work); bad != CUDA_SUCCESS)
         return invalid_call(*stream, bad);
     const CUresult packed = pack_arguments(*work.function, params, extra, &work.args);
     if (packed != CUDA_SUCCESS) return invalid_call(*stream, packed);
     work.function->resident = true;
     return offer(entry, *stream, std::move(work));
-}
-
-// Attributes that change nothing here (cache policy, programmatic overlap, memory domains) are
-// accepted.
-CUresult read_attributes(const CUlaunchConfig& config, KernelWork* work,
-                         std::optional<int>* priority) {
-    for (unsigned i = 0; i < config.numAttrs; ++i) {
-        const CUlaunchAttribute& attribute = config.attrs[i];
-        const CUlaunchAttributeValue& value = attribute.value;
-        switch (attribute.id) {
-            case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-                work->cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
-                if (work->cluster == Dim3{0, 0, 0}) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-                break;
-            case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: work->cooperative = value.cooperative != 0; break;
-            case CU_LAUNCH_ATTRIBUTE_PRIORITY: *priority = value.priority; break;
-            default: break;
-        }
-    }
-    return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -70,12 +63,7 @@ LOWGRAPH_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction 
     work.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
     work.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
     work.shared_bytes = config->sharedMemBytes;
-    std::optional<int> priority;
-    if (const CUresult bad = read_attributes(*config, &work, &priority); bad != CUDA_SUCCESS) {
-        Stream* stream = find_stream(config->hStream);
-        return stream != nullptr ? invalid_call(*stream, bad) : CUDA_ERROR_INVALID_HANDLE;
-    }
-    return launch(entry, function, config->hStream, std::move(work), priority, params, extra);
+    return launch(entry, function, config->hStream, std::move(work), {config->attrs, config->numAttrs}, params, extra);
 }
 
 LOWGRAPH_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x,

@@ -193,8 +193,8 @@ CUresult instantiate(const Graph& graph, uint64_t flags, Exec** exec, Obstacle* 
         obstacle->result = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
         return CUDA_ERROR_INVALID_VALUE;
     }
-    const bool copied = is_instantiated(graph) || is_cloned(graph);
-    if (has_conditional_nodes(graph) && copied) return CUDA_ERROR_NOT_SUPPORTED;
+    if (has_conditional_nodes(graph) && (is_instantiated(graph) || is_cloned(graph)))
+        return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_unique<Exec>();
     made->flags = flags;
     made->source_uid = made->memory_uid = graph.uid;

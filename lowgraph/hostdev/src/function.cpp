@@ -16,7 +16,7 @@ CUresult read_attribute(const Function& function, CUfunction_attribute attribute
     else if (attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         *value = static_cast<int>(entry.static_shared);
     else if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-        *value = static_cast<int>(function.max_dynamic_shared.value_or(default_shared_limit));
+        *value = static_cast<int>(function.dynamic_shared_limit());
     else if (attribute == CU_FUNC_ATTRIBUTE_PTX_VERSION ||
              attribute == CU_FUNC_ATTRIBUTE_BINARY_VERSION)
         *value = 10 * device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
@@ -47,6 +47,14 @@ const Context* home_of(const KernelWork& kernel) {
 
 bool share_context(const Context* now, const Context* next) {
     return now == nullptr || next == nullptr || now == next;
+}
+
+unsigned Function::dynamic_shared_limit() const {
+    return max_dynamic_shared.value_or(default_shared_limit - entry->static_shared);
+}
+
+bool Function::takes_shared(size_t dynamic) const {
+    return entry->static_shared <= default_shared_limit && dynamic <= dynamic_shared_limit();
 }
 
 size_t Function::arg_bytes() const {

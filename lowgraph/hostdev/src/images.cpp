@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -96,6 +97,16 @@ std::string Variable::name() const {
     std::free(plain);
     const size_t scope = text.rfind("::");
     return scope == std::string::npos ? text : text.substr(scope + 2);
+}
+
+bool Variable::is_foreign(const char* kernel) const {
+    const std::string own = "_ZZ" + std::to_string(std::strlen(kernel)) + kernel + "E";
+    if (symbol.rfind(own, 0) == 0) return false;
+    const size_t digits = symbol.find_first_not_of("0123456789", 3);
+    if (symbol.rfind("_ZZ", 0) != 0 || digits == 3 || digits == std::string::npos) return false;
+    const size_t length = std::stoul(symbol.substr(3, digits - 3));
+    // A plain name and nothing else before the E: a kernel, whose name has no argument types.
+    return digits + length < symbol.size() && symbol[digits + length] == 'E';
 }
 
 void add_image(void* library, const void* file, size_t bytes) {

@@ -14,6 +14,8 @@ struct Variable {
     uint64_t value = 0, bytes = 0;  // an offset in the thread-local block, or an address
     std::string symbol;             // mangled
     std::string name() const;       // as the source has it, without scope
+    // Declared in another kernel of the image: nothing of this one's.
+    bool is_foreign(const char* kernel) const;
 };
 
 struct Image {

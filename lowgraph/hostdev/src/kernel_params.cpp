@@ -1,7 +1,4 @@
 // Parameters of kernel nodes: arguments packed as a launch packs them, launch attributes.
-#include <algorithm>
-
-#include "device.h"
 #include "handles.h"
 #include "launch.h"
 #include "module.h"
@@ -42,40 +39,12 @@ CUresult write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params) {
     return CUDA_SUCCESS;
 }
 
-CUresult read_attribute(const KernelWork& work, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
-    *value = {};
-    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
-        value->cooperative = work.cooperative;
-    } else if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-        value->clusterDim = {work.cluster.x, work.cluster.y, work.cluster.z};
-    } else if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
-        value->priority = std::clamp(work.priority, greatest_priority, least_priority);
-    } else {
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult write_attribute(KernelWork& work, CUkernelNodeAttrID id, const CUkernelNodeAttrValue& value) {
-    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
-        work.cooperative = value.cooperative != 0;
-    } else if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-        KernelWork next = work;
-        next.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
-        if (!cluster_fits(next)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-        work.cluster = next.cluster;
-    } else if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
-        work.priority = value.priority;
-    } else {
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    return CUDA_SUCCESS;
-}
-
 static void take_attributes(const KernelWork& from, KernelWork& to) {
     to.cooperative = from.cooperative;
     to.cluster = from.cluster;
     to.priority = from.priority;
+    to.attributes = from.attributes;
+    to.launched = from.launched;
 }
 
 void keep_attributes(const Work& now, Work& next) {

@@ -17,12 +17,6 @@ bool within(const Dim3& size, const int (&limit)[3]) {
 
 uint64_t volume(const Dim3& size) { return uint64_t{size.x} * size.y * size.z; }
 
-bool shared_fits(const Function& function, unsigned dynamic) {
-    const unsigned statics = function.entry->static_shared;
-    if (function.max_dynamic_shared) return dynamic <= *function.max_dynamic_shared;
-    return uint64_t{statics} + dynamic <= default_shared_limit;
-}
-
 // The packed buffer of `extra`: pairs of a key and its value, ended by CU_LAUNCH_PARAM_END.
 CUresult unpack_buffer(void** extra, std::vector<std::byte>* args) {
     const void* buffer = nullptr;
@@ -56,7 +50,7 @@ CUresult check_launch(const KernelWork& work) {
     if (!within(work.grid, max_grid_dim) || !within(work.block, max_block_dim) || threads > most)
         return CUDA_ERROR_INVALID_VALUE;
     if (!cluster_fits(work)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    if (!shared_fits(function, work.shared_bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (!function.takes_shared(work.shared_bytes)) return CUDA_ERROR_INVALID_VALUE;
     const int resident = resident_blocks(function, static_cast<int>(threads), work.shared_bytes);
     if (work.cooperative && volume(work.grid) > static_cast<uint64_t>(resident) * multiprocessors())
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
@@ -77,6 +71,7 @@ CUresult pack_arguments(const Function& function, void** params, void** extra,
 
 int resident_blocks(const Function& function, int block_threads, size_t dynamic_shared) {
     if (block_threads <= 0 || block_threads > max_block_threads) return 0;
+    if (!function.takes_shared(dynamic_shared)) return 0;
     const int warps = (block_threads + 31) / 32;
     const int by_threads = threads_per_multiprocessor / (warps * 32);
     const size_t shared = function.entry->static_shared + dynamic_shared;

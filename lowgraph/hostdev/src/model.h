@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,6 +38,9 @@ struct Dim3 {
     bool operator==(const Dim3&) const = default;
 };
 
+// Launch attributes that change nothing here, kept for whoever asks (attributes.h), by their id.
+using Attributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
+
 // ---- Work ----
 struct KernelWork {
     Function* function = nullptr;
@@ -44,6 +48,8 @@ struct KernelWork {
     unsigned shared_bytes = 0;
     bool cooperative = false;
     int priority = 0;
+    Attributes attributes;  // the others that were set
+    bool launched = false;  // not built as a node: its clusters are spread unless it says otherwise
     std::vector<std::byte> args;  // the arguments' bytes, at the function's own offsets
 };
 struct CopyWork {
@@ -148,21 +154,16 @@ struct Capture {
     std::vector<Node*> let_go;     // ends that cuStreamUpdateCaptureDependencies took off their stream
     std::vector<Stream*> members;  // origin first, then streams that joined by an event wait
 };
-// What a program sets for a stream's work; it changes nothing here, and is told again.
-struct StreamSettings {
-    CUaccessPolicyWindow window{};
-    CUsynchronizationPolicy waits = CU_SYNC_POLICY_AUTO;
-};
 struct Stream {
     Context* context = nullptr;
     unsigned flags = 0;  // CU_STREAM_NON_BLOCKING or 0
     int priority = 0;
+    Attributes attributes;  // the others that were set
     uint64_t id = 0;
     Ticket last;                        // the newest work queued on it
     std::shared_ptr<Capture> capture;   // null: not capturing
     std::vector<Node*> tail;            // the nodes that the next captured node will depend on
     bool is_legacy = false, is_per_thread = false;
-    StreamSettings settings;
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING) && !is_legacy; }
 };
 struct Event {

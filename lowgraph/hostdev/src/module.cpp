@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -14,6 +16,7 @@
 #include "elf_image.h"
 #include "images.h"
 #include "memory.h"
+#include "shared_gaps.h"
 
 namespace lowgraph {
 namespace {
@@ -62,9 +65,26 @@ void* open_image(const void* image, size_t bytes, int* file) {
     return library;
 }
 
+// What an image says of itself (hostdev/image.py). False, and told: it has checks, and nothing
+// checks here, so that it would be slow for nothing and look as if nothing had been found.
+bool read_facts(Module& module) {
+    module.checks = dlsym(module.library, "lowgraph_image_checks") != nullptr;
+    const void* source = dlsym(module.library, "lowgraph_image_source");
+    if (source != nullptr)
+        module.source = static_cast<const char*>(source) + std::strlen("lowgraph source ");
+    if (!module.checks || checking()) return true;
+    const std::string title = module.path.empty() ? "a module image" : module.path;
+    note(title + " was compiled with checks, and this process runs without");
+    std::fprintf(stderr,
+                 "lowgraph host device: %s was compiled with checks (compile --check): run the "
+                 "program by `python -m lowgraph check`, or compile the image without\n",
+                 title.c_str());
+    return false;
+}
+
 }  // namespace
 
-CUresult load_module(const void* image, Context* context, Module** out) {
+CUresult load_module(const void* image, const std::string& path, Context* context, Module** out) {
     if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
     size_t bytes = 0;
     if (const CUresult code = measure_image(image, &bytes); code != CUDA_SUCCESS) return code;
@@ -76,6 +96,12 @@ CUresult load_module(const void* image, Context* context, Module** out) {
         const char* why = dlerror();
         note(std::string("module image not loaded: ") + (why != nullptr ? why : "no memory file"));
         return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+    }
+    module->path = path;
+    if (!read_facts(*module)) {
+        dlclose(module->library);
+        close(module->file);
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     add_image(module->library, image, bytes);
     *out = module.get();
@@ -117,6 +143,7 @@ Function* get_function(Module& module, const std::string& name) {
     function->name = name;
     function->module = &module;
     function->entry = static_cast<const KernelEntry*>(entry);
+    function->gaps = shared_gaps(*function->entry);
     Function* made = function.get();
     table().functions[made] = std::move(function);
     return module.functions[name] = made;

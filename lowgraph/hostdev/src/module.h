@@ -11,6 +11,9 @@ struct Module {
     Context* context = nullptr;  // null: a library's, which every context can use
     void* library = nullptr;  // from dlopen; null once unloaded
     int file = -1;            // the memfd: kept open, since dlopen tells images apart by its name
+    bool checks = false;      // compiled for the check build
+    std::string path;         // of the image's file; empty: it was given as bytes
+    std::string source;       // that it was compiled from; empty: not known
     std::unordered_map<std::string, Function*> functions;  // those asked for
     std::vector<std::string> kernels;                      // all, sorted
     std::vector<uint64_t> globals;                         // addresses registered with memory.h
@@ -22,16 +25,18 @@ struct Function {
     std::string name;
     Module* module = nullptr;  // null: its module was unloaded
     const KernelEntry* entry = nullptr;
-    std::optional<unsigned>
-        max_dynamic_shared;  // set by cuFuncSetAttribute; else the default holds
+    std::optional<unsigned> max_dynamic_shared;  // set by cuFuncSetAttribute; else what is left of the default
     bool resident = false;
+    std::optional<std::vector<SharedGap>> gaps;  // beside its static shared memory
 
     size_t arg_bytes() const;  // all parameters at their offsets
+    unsigned dynamic_shared_limit() const;  // bytes that a launch may ask for
+    bool takes_shared(size_t dynamic) const;
 };
 
 // INVALID_IMAGE for what is no image at all, NO_BINARY_FOR_GPU for a GPU's cubin, fat binary or
-// PTX.
-CUresult load_module(const void* image, Context* context, Module** module);
+// PTX, and for an image with checks where nothing checks. path: of its file, empty without one.
+CUresult load_module(const void* image, const std::string& path, Context* context, Module** module);
 bool read_image_file(const char* path, std::string* image);       // false: it cannot be read
 void unload_module(Module& module);                               // nothing may be in flight
 Module* find_module(CUmodule handle);                             // null: not a loaded module

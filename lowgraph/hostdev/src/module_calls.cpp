@@ -12,10 +12,10 @@ CUfunction handle_of(Function* function) { return reinterpret_cast<CUfunction>(f
 
 }  // namespace
 
-CUresult load_image(const void* image, Context* context, CUmodule* out) {
+CUresult load_image(const void* image, Context* context, CUmodule* out, const std::string& path) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Module* module = nullptr;
-    const CUresult code = load_module(image, context, &module);
+    const CUresult code = load_module(image, path, context, &module);
     if (code == CUDA_SUCCESS) *out = reinterpret_cast<CUmodule>(module);
     return code;
 }
@@ -23,7 +23,7 @@ CUresult load_image(const void* image, Context* context, CUmodule* out) {
 CUresult load_image_file(const char* path, Context* context, CUmodule* out) {
     std::string image;
     if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return read_image_file(path, &image) ? load_image(image.data(), context, out)
+    return read_image_file(path, &image) ? load_image(image.data(), context, out, path)
                                          : CUDA_ERROR_FILE_NOT_FOUND;
 }
 

@@ -5,8 +5,9 @@
 
 namespace lowgraph {
 
-// Into a context, or, as a library, into none.
-CUresult load_image(const void* image, Context* context, CUmodule* out);
+// Into a context, or, as a library, into none. path: of the image's file, if it has one.
+CUresult load_image(const void* image, Context* context, CUmodule* out,
+                    const std::string& path = {});
 CUresult load_image_file(const char* path, Context* context, CUmodule* out);
 CUresult unload(Entry& entry, CUmodule handle);  // waits for the device
 CUresult name_kernel(CUmodule handle, const char* name, CUfunction* out);

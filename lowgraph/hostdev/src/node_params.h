@@ -27,10 +27,7 @@ void write_params(const CopyWork& work, CUDA_MEMCPY3D* params);
 void write_params(const FillWork& work, CUDA_MEMSET_NODE_PARAMS* params);
 void write_params(const AllocWork& work, CUDA_MEM_ALLOC_NODE_PARAMS* params);
 
-// Launch attributes that kernel nodes carry.
-CUresult read_attribute(const KernelWork& work, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value);
-CUresult write_attribute(KernelWork& work, CUkernelNodeAttrID id, const CUkernelNodeAttrValue& value);
-// Attributes are no parameters, nor is the context of a copy or a memset where the call gives none: new
+// Launch attributes (attributes.h) are no parameters, nor is the context of a copy or a memset where the call gives none: new
 // parameters leave them as they are.
 void keep_attributes(const Work& now, Work& next);
 // INVALID_VALUE between two contexts, and for a cluster that does not divide the other kernel's grid.

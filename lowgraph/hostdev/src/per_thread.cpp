@@ -57,14 +57,14 @@ LOWGRAPH_API CUresult cuMemPrefetchBatchAsync(CUdeviceptr*, size_t*, size_t, CUm
     X(cuMemAllocFromPoolAsync, _ptsz) \
     X(cuMemFreeAsync, _ptsz) \
     X(cuStreamGetPriority, _ptsz) \
-    X(cuStreamCopyAttributes, _ptsz) \
-    X(cuStreamGetAttribute, _ptsz) \
-    X(cuStreamSetAttribute, _ptsz) \
     X(cuStreamGetFlags, _ptsz) \
     X(cuStreamGetId, _ptsz) \
     X(cuStreamGetCtx, _ptsz) \
     X(cuStreamGetCtx_v2, _ptsz) \
     X(cuStreamGetDevice, _ptsz) \
+    X(cuStreamSetAttribute, _ptsz) \
+    X(cuStreamGetAttribute, _ptsz) \
+    X(cuStreamCopyAttributes, _ptsz) \
     X(cuStreamWaitEvent, _ptsz) \
     X(cuStreamQuery, _ptsz) \
     X(cuStreamSynchronize, _ptsz) \

@@ -13,6 +13,7 @@
 #include "queue.h"
 #include "race.h"
 #include "stream.h"
+#include "unchecked.h"
 #include "words.h"
 
 namespace lowgraph {
@@ -45,8 +46,10 @@ CUresult run(const KernelWork& work) {
                         {work.grid.x, work.grid.y, work.grid.z},
                         {work.block.x, work.block.y, work.block.z},
                         work.shared_bytes,
-                        params.data()};
-    const CheckedWork checked(true);
+                        params.data(),
+                        function.gaps ? &*function.gaps : nullptr};
+    const CheckedWork checked(function.module->checks);
+    if (checking() && !function.module->checks) note_unchecked(function);
     const Fault fault = run_kernel(launch);
     if (fault.code != 0) return fail(static_cast<CUresult>(fault.code), text_of(fault));
     std::string damage;

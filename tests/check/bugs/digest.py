@@ -6,11 +6,19 @@ import hashlib
 import inspect
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
+from lowgraph import hostdev
 from tests.check.bugs.bug import KERNELS, Bug
 from tests.check.bugs.scenarios import SCENARIOS
 from tests.check.bugs.table import BUGS
 
+HOSTDEV = Path(hostdev.__file__).parent
+# The checker, the race detector, what they look for in asynchronous copies, and what the kernels of
+# the check build are made with.
+CHECKER = (
+    "src/check*", "src/race*", "src/async_copies*", "include/cuda_on_host/*.h", "assembly.py"
+)  # fmt: skip
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^#include "(?:[^"\n]*/)?([^"/\n]+)"', re.MULTILINE)
 
@@ -27,6 +35,15 @@ def digest_of_clean() -> str:
     """Of all scenarios with the kernels as they are."""
     sources = [text for bug in BUGS for text in _code(bug.source.read_text(encoding="utf-8"))]
     return _hash([*sources, *(text for name in SCENARIOS for text in _program(name))])
+
+
+def digest_of_checker(home: Path = HOSTDEV) -> str:
+    """Of what looks at accesses and tells of them: CHECKER, comments and white space aside.
+
+    A verdict of the check build is of this one too; what a GPU or a plain run said is not.
+    """
+    files = sorted(file for pattern in CHECKER for file in home.glob(pattern))
+    return _hash(word for file in files for word in (file.name, *_words(file.read_text())))
 
 
 def _code(source: str) -> list[str]:

@@ -21,7 +21,7 @@ from lowgraph.memory import Slice, download
 SOURCE = Path(__file__).with_suffix(".cu")
 N, SHARED = 32, 128
 DISTANCES = (0, 4096, 65536, 524288, 1044480)
-BEHIND_TILE = 2048  # bytes: behind all static shared memory of the image, and within its reach
+BEHIND_TILE = 8192  # bytes: behind all static shared memory of the image, and within its reach
 
 
 def rights(address: int) -> str:
