@@ -1,4 +1,4 @@
-"""Launches every kernel of memory.cu: run by `python -m lowgraph check` (test_check_memory.py)."""
+"""Launches every kernel of memory*.cu: run by `python -m lowgraph check` (test_check_memory.py)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lowgraph.hostdev.check import RESTING_BLOCKS
 from lowgraph.memory import Slice, download, upload
 
 HERE = Path(__file__).parent
+SOURCES = ("memory.cu", "memory_names.cu")
 N = 32
 
 
@@ -25,6 +26,7 @@ class Cases:
         self.device = open_device("auto")
         self.library, self.pool = Library(self.device), PersistentPool(self.device)
         self.stream = streams.create()
+        self.source_of = {name: source for source in SOURCES for name in kernel_names(source)}
         self.special: dict[str, Callable[[str], None]] = {
             "past_whole_end": lambda name: self.launch(name, n=64),
             "null_pointer": lambda name: self.launch(name, x=0),
@@ -58,7 +60,7 @@ class Cases:
     ) -> Slice:
         y = self.ones("y", n) if y is None else y
         x = self.ones("x", n) if x is None else x
-        kernel = self.library.kernel(HERE / "memory.cu", name)
+        kernel = self.library.kernel(HERE / self.source_of[name], name)
         kernel(self.stream, grid, 32, y, x, n, shared=shared)
         streams.synchronize(self.stream)
         return y
@@ -116,14 +118,14 @@ class Cases:
         memory.host_free(address)
 
 
-def kernel_names() -> list[str]:
+def kernel_names(source: str) -> list[str]:
     """All kernels of the file, in its order."""
-    lines = (HERE / "memory.cu").read_text().splitlines()
+    lines = (HERE / source).read_text().splitlines()
     mark = 'extern "C" __global__ void '
     return [line.removeprefix(mark).split("(")[0] for line in lines if line.startswith(mark)]
 
 
 if __name__ == "__main__":
     cases = Cases()
-    for kernel_name in kernel_names():
+    for kernel_name in cases.source_of:
         cases.special.get(kernel_name, cases.launch)(kernel_name)
