@@ -31,6 +31,13 @@ NOT_ON_HOST: dict[str, str] = {
         ),
         "no kernel of the host device can update a node, so a node made for it is refused: 801",
     ),
+    "pointer: bytes that are written": "what the driver says of shareable handles, access flags, "
+    "mappings and memory blocks is recorded as a number of bytes alone, without a value that could "
+    "be answered: 1 here; the widths of the others are compared by hand in "
+    "tests/hostdev/driver/test_driver_memory.py",
+    "calls by their versions": "the forms that CUDA 10 to 12 replaced in five of these calls are "
+    "missing: what they do is not recorded, and neither bindings 12.9 nor 13 ask for them; the "
+    "other rows are compared by hand in tests/hostdev/driver/test_driver_procs.py",
     "conditional: handles of two graphs are one number": "a handle here names one condition of the "
     "process, so that a kernel which sets the condition of another graph is seen: by the driver's "
     "small numbers it would set one of its own graph's, without a word",

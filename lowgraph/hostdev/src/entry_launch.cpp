@@ -28,6 +28,7 @@ CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&&
     if (stream == nullptr || work.function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const Context* const home = work.function->module->context;
     if (home != nullptr && home != stream->context) return foreign_object(*stream);
+    work.context = stream->context;
     inherit_attributes(*stream, work);
     work.launched = true;
     const CUresult taken = take_attributes(given, work);

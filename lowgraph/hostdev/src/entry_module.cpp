@@ -1,18 +1,41 @@
 // Modules, and what can be asked of their functions.
+#include <chrono>
+#include <cstring>
+
 #include "context.h"
 #include "module_calls.h"
 
 using namespace lowgraph;
+
+namespace {
+
+// What the options of a PTX compiler bring back for an image that needs none (recorded): logs of no
+// bytes, and the milliseconds that it took, a float in the value's own place.
+void tell_options(unsigned count, const CUjit_option* options, void** values, float milliseconds) {
+    if (options == nullptr || values == nullptr) return;
+    for (unsigned i = 0; i < count; ++i) {
+        const bool is_size = options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES ||
+                             options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES;
+        if (is_size) values[i] = nullptr;
+        if (options[i] == CU_JIT_WALL_TIME) std::memcpy(&values[i], &milliseconds, sizeof milliseconds);
+    }
+}
+
+}  // namespace
 
 LOWGRAPH_API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
     LOWGRAPH_ENTRY(context);
     return load_image(image, current_context(), module);
 }
 
-LOWGRAPH_API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned,
-                                         CUjit_option*, void**) {
-    LOWGRAPH_ENTRY(context);  // the options are for a PTX compiler
-    return load_image(image, current_context(), module);
+LOWGRAPH_API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
+                                         CUjit_option* options, void** values) {
+    LOWGRAPH_ENTRY(context);
+    const auto begun = std::chrono::steady_clock::now();
+    const CUresult code = load_image(image, current_context(), module);
+    const std::chrono::duration<float, std::milli> took = std::chrono::steady_clock::now() - begun;
+    if (code == CUDA_SUCCESS) tell_options(count, options, values, took.count());
+    return code;
 }
 
 LOWGRAPH_API CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {

@@ -56,8 +56,7 @@ CUresult allocate_async(Entry& entry, CUdeviceptr* out, size_t bytes, Pool* pool
         return standing != CUDA_SUCCESS ? standing : CUDA_ERROR_NOT_SUPPORTED;
     }
     uint64_t address = 0;
-    // A graph's memory is no pool's: it is told of as the standard one's.
-    const CUmemoryPool taken_from = captured ? default_pool() : handle_of(pool);
+    const CUmemoryPool taken_from = captured ? nullptr : handle_of(pool);  // a graph's memory is no pool's
     const CUresult full = reserve(bytes, !captured, pool->kind, taken_from, &address);
     if (full != CUDA_SUCCESS) return full;
     Work work = AllocWork{address, bytes};

@@ -1,4 +1,5 @@
 // Parameters of kernel nodes: arguments packed as a launch packs them, launch attributes.
+#include "context.h"
 #include "handles.h"
 #include "launch.h"
 #include "module.h"
@@ -11,6 +12,7 @@ CUresult read_params(const CUDA_KERNEL_NODE_PARAMS& params, Work* work) {
     KernelWork kernel;
     kernel.function = find_function(handle);
     if (kernel.function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    kernel.context = params.ctx != nullptr ? find_context(params.ctx) : current_context();
     kernel.grid = {params.gridDimX, params.gridDimY, params.gridDimZ};
     kernel.block = {params.blockDimX, params.blockDimY, params.blockDimZ};
     kernel.shared_bytes = params.sharedMemBytes;
@@ -31,7 +33,9 @@ CUresult write_params(Node& node, CUDA_KERNEL_NODE_PARAMS* params) {
         node.argument_pointers.push_back(work.args.data() + entry.offsets[i]);
     *params = CUDA_KERNEL_NODE_PARAMS{};
     params->func = handle_of(work.function);
-    params->ctx = reinterpret_cast<CUcontext>(work.function->module->context);
+    Context* const home = work.function->module->context;
+    if (home == nullptr) params->kern = reinterpret_cast<CUkernel>(params->func);  // a library's
+    params->ctx = reinterpret_cast<CUcontext>(home != nullptr ? home : work.context);
     params->gridDimX = work.grid.x, params->gridDimY = work.grid.y, params->gridDimZ = work.grid.z;
     params->blockDimX = work.block.x, params->blockDimY = work.block.y, params->blockDimZ = work.block.z;
     params->sharedMemBytes = work.shared_bytes;

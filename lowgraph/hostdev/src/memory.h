@@ -43,7 +43,7 @@ struct Region {
     size_t mapped = 0;
     RegionKind kind = RegionKind::device;
     PoolKind pool = PoolKind::device;  // of a pool's memory
-    CUmemoryPool taken_from = nullptr;  // the same: which pool's
+    CUmemoryPool taken_from = nullptr;  // which pool's; null: none's, or a graph's
     Advice advice;                     // of managed memory
     RegionState state = RegionState::live;
     uint64_t id = 0;

@@ -51,6 +51,7 @@ struct KernelWork {
     Attributes attributes;  // the others that were set
     bool launched = false;  // not built as a node: its clusters are spread unless it says otherwise
     std::vector<std::byte> args;  // the arguments' bytes, at the function's own offsets
+    Context* context = nullptr;  // where a library's kernel runs; null: not known
 };
 struct CopyWork {
     CUmemorytype dst_kind = CU_MEMORYTYPE_DEVICE, src_kind = CU_MEMORYTYPE_DEVICE;

@@ -55,6 +55,7 @@ CUDA_KERNEL_NODE_PARAMS with_old_layout(const CUDA_KERNEL_NODE_PARAMS_v3& params
     old.kernelParams = params.kernelParams;
     old.extra = params.extra;
     old.kern = params.kern;
+    old.ctx = params.ctx;
     return old;
 }
 
@@ -132,7 +133,7 @@ CUresult read_params(CUDA_MEM_ALLOC_NODE_PARAMS& params, Work* work) {
                        params.poolProps.location.id == 0;
     if (!plain || params.bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
     uint64_t address = 0;
-    const CUresult code = reserve(params.bytesize, false, PoolKind::device, default_pool(), &address);
+    const CUresult code = reserve(params.bytesize, false, PoolKind::device, nullptr, &address);
     if (code != CUDA_SUCCESS) return code;
     params.dptr = address;
     *work = AllocWork{address, params.bytesize};

@@ -40,11 +40,10 @@ constexpr cuuint64_t known_flags =
     CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
 CUresult find(const char* name, void** out, int version, cuuint64_t flags, Answer* answer) {
-    const bool both = (flags & known_flags) == known_flags;
-    if (name == nullptr || out == nullptr || version > driver_version ||
-        (flags & ~known_flags) != 0 || both)
+    if (name == nullptr || out == nullptr || version > driver_version || (flags & ~known_flags) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     *answer = look_up(name, version);
+    // Both flags at once are answered (recorded), by which of the two forms is not known: the plain one.
     const bool per_thread = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     void* variant = per_thread ? per_thread_variant(answer->function) : nullptr;
     *out = variant != nullptr ? variant : answer->function;

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cuda.bindings import driver as cu
 
+from lowgraph import hostdev
 from lowgraph.hostdev import control
 from tests.hostdev.driver.kit import (
     INVALID_VALUE,
@@ -146,6 +147,56 @@ def test_a_pointer_says_what_it_is(kit: Kit) -> None:
     assert code_of(cu.cuMemGetAddressRange(0x1234)) == NOT_FOUND
     assert must(cu.cuMemHostGetFlags(pinned)) == 3
     must(cu.cuMemFreeHost(pinned))
+
+
+# Recorded on an H200 under "pointer: bytes that are written": of device memory, of pinned memory.
+@pytest.mark.parametrize(
+    ("name", "codes", "width"),
+    [
+        ("CONTEXT", (SUCCESS, SUCCESS), 8),
+        ("MEMORY_TYPE", (SUCCESS, SUCCESS), 4),
+        ("DEVICE_POINTER", (SUCCESS, SUCCESS), 8),
+        ("HOST_POINTER", (INVALID_VALUE, SUCCESS), 8),
+        ("SYNC_MEMOPS", (SUCCESS, SUCCESS), 4),
+        ("BUFFER_ID", (SUCCESS, SUCCESS), 8),
+        ("IS_MANAGED", (SUCCESS, SUCCESS), 4),
+        ("DEVICE_ORDINAL", (SUCCESS, SUCCESS), 4),
+        ("IS_LEGACY_CUDA_IPC_CAPABLE", (SUCCESS, SUCCESS), 4),
+        ("RANGE_START_ADDR", (SUCCESS, SUCCESS), 8),
+        ("RANGE_SIZE", (SUCCESS, SUCCESS), 8),
+        ("MAPPED", (SUCCESS, SUCCESS), 4),
+        ("IS_GPU_DIRECT_RDMA_CAPABLE", (SUCCESS, SUCCESS), 4),
+        ("MEMPOOL_HANDLE", (SUCCESS, SUCCESS), 8),
+    ],
+)
+def test_what_a_pointer_tells_is_as_wide_as_recorded(
+    kit: Kit, name: str, codes: tuple[int, int], width: int
+) -> None:
+    pinned = int(must(cu.cuMemHostAlloc(512, 0)))
+    which = int(getattr(ATTRIBUTES, f"CU_POINTER_ATTRIBUTE_{name}"))
+    for address, code in zip((int(kit.alloc(1000)), pinned), codes, strict=True):
+        changed = set()
+        for pattern in (0x5A, 0xA5):
+            place = (ctypes.c_ubyte * 32)(*[pattern] * 32)
+            held = place, which, ctypes.c_size_t(address)
+            assert hostdev.load().cuPointerGetAttribute(*held) == code
+            changed |= {n for n in range(32) if place[n] != pattern}
+        assert max(changed) + 1 == width
+    must(cu.cuMemFreeHost(pinned))
+
+
+def test_many_answers_at_once_are_as_wide_as_their_types(kit: Kit) -> None:
+    """A caller's bool may have a neighbour."""
+    names = ("IS_MANAGED", "MEMORY_TYPE", "HOST_POINTER")
+    which = (ctypes.c_int * 3)(
+        *(int(getattr(ATTRIBUTES, f"CU_POINTER_ATTRIBUTE_{name}")) for name in names)
+    )
+    places = [(ctypes.c_ubyte * 16)(*[0x5A] * 16) for _ in names]
+    out = (ctypes.c_void_p * 3)(*map(ctypes.addressof, places))
+    held = 3, which, out, ctypes.c_size_t(int(kit.alloc(1000)))
+    assert hostdev.load().cuPointerGetAttributes(*held) == SUCCESS
+    values = (b"\0", bytes([DEVICE, 0, 0, 0]), bytes(8))
+    assert [bytes(place) for place in places] == [value.ljust(16, b"Z") for value in values]
 
 
 def test_host_memory_is_registered_once(kit: Kit) -> None:

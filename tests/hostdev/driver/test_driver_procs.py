@@ -53,7 +53,18 @@ def symbol(name: str) -> int:
         ("cuGraphAddNode", 12010, 0, SUCCESS, NOT_SUFFICIENT),
         ("cuMemcpyHtoD", 12000, 2, SUCCESS, FOUND),
         ("cuLaunchKernel", 12000, 1, SUCCESS, FOUND),
+        ("cuLaunchKernel", 12000, 3, SUCCESS, FOUND),
+        ("cuLaunchKernel", 12000, 4, INVALID_VALUE, UNTOUCHED),
         ("cuLaunchKernel", 12000, 9, INVALID_VALUE, UNTOUCHED),
+        ("cuLaunchKernel", 0, 0, SUCCESS, NOT_SUFFICIENT),
+        ("cuLaunchKernel_ptsz", 12000, 0, SUCCESS, NOT_FOUND),
+        ("culaunchkernel", 12000, 0, SUCCESS, NOT_FOUND),
+        ("cuStreamCreate", 1000, 0, SUCCESS, NOT_SUFFICIENT),
+        ("cuGraphInstantiate", 10000, 0, SUCCESS, FOUND),
+        ("cuGraphInstantiate", 11000, 0, SUCCESS, FOUND),
+        ("cuGraphAddKernelNode", 12000, 0, SUCCESS, FOUND),
+        ("cuGraphGetId", 13000, 0, SUCCESS, NOT_FOUND),
+        ("cuGraphGetId", 13010, 0, INVALID_VALUE, UNTOUCHED),
     ],
 )
 def test_a_name_and_a_version(
