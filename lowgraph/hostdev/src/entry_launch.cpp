@@ -85,7 +85,8 @@ CUresult launch(Entry& entry, CUfunction function, CUstream handle, KernelWork&&
     inherit_attributes(*stream, work);
     work.launched = true;
     const CUresult taken = take_attributes(given, work);
-    if (taken == CUDA_ERROR_INVALID_VALUE || taken == CUDA_ERROR_NOT_SUPPORTED) return refused_attribute(*stream, taken);
+    if (taken == CUDA_ERROR_INVALID_VALUE || taken == CUDA_ERROR_NOT_SUPPORTED)
+        return refused_attribute(*stream, taken);
     if (taken != CUDA_SUCCESS) return invalid_call(*stream, taken);
     LaunchOrder order;
     if (const CUresult code = take_order(given, *stream, &order); code != CUDA_SUCCESS)
