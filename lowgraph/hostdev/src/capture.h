@@ -17,6 +17,8 @@ struct Route {
 Route route_work(Stream&, Work&& work);
 Route route_record(Stream&, Event&, unsigned flags);
 Route route_wait(Stream&, Event&, unsigned flags);
+// Of an event that the launch routed last names: a waiter in its capture depends on the kernel by such an edge.
+Route route_launch_event(Stream&, Event&, const CUgraphEdgeData& data);
 
 // The answers that come before any other for a call on a stream: 906 on the legacy stream, 901 after
 // an invalidation.
@@ -45,11 +47,10 @@ void forget(Event&);
 
 // ---- The capture calls themselves (entry_capture.cpp) ----
 CUresult begin_capture(Stream&, CUstreamCaptureMode mode);
-CUresult begin_capture_to_graph(Stream&, Graph&, const std::vector<Node*>& dependencies,
-                                CUstreamCaptureMode mode);
+CUresult begin_capture_to_graph(Stream&, Graph&, const Tail& dependencies, CUstreamCaptureMode mode);
 CUresult end_capture(Stream&, Graph** graph);  // *graph: null unless the capture was whole
 CUresult capture_status(Stream&, CUstreamCaptureStatus* status);
-CUresult update_dependencies(Stream&, const std::vector<Node*>& dependencies, unsigned flags);
+CUresult update_dependencies(Stream&, const Tail& dependencies, unsigned flags);
 CUstreamCaptureMode exchange_thread_mode(CUstreamCaptureMode mode);
 
 }  // namespace lowgraph

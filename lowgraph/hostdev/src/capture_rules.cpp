@@ -3,6 +3,7 @@
 
 #include "capture_state.h"
 #include "conditional.h"
+#include "edge_data.h"
 #include "graph.h"
 
 namespace lowgraph {
@@ -24,12 +25,12 @@ void record_node(Stream& stream, Work&& work) {
     set_context(work, stream.context);
     Node& node = add_node(graph_of(*stream.capture), std::move(work), stream.tail);
     stream.capture->recorded.push_back(&node);
-    stream.tail = {&node};
+    stream.tail = {{&node}, {}};
 }
 
 void leave(Stream& stream) {
     stream.capture.reset();
-    stream.tail.clear();
+    stream.tail = {};
 }
 
 // A captured graph is about to go: captures into a body of it have nothing left to record into.
@@ -39,7 +40,7 @@ void drop_bodies_of(const Graph& graph) {
         invalidate(*capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         capture->into = nullptr;
         capture->graph = std::make_unique<Graph>();
-        for (Stream* member : capture->members) member->tail.clear();
+        for (Stream* member : capture->members) member->tail = {};
     }
 }
 
@@ -61,7 +62,7 @@ std::unique_ptr<Graph> finish(std::shared_ptr<Capture> capture) {
 
 // Every captured node must lead to what the origin stream does next, or to an end that was let go.
 bool is_joined(const Capture& capture) {
-    std::vector<Node*> ends = capture.origin->tail;
+    std::vector<Node*> ends = capture.origin->tail.nodes;
     ends.insert(ends.end(), capture.let_go.begin(), capture.let_go.end());
     const auto reached = ancestry(ends);
     return std::all_of(capture.recorded.begin(), capture.recorded.end(),
@@ -83,7 +84,7 @@ CUresult begin(Stream& stream, std::shared_ptr<Capture> capture, CUstreamCapture
     capture->origin = &stream;
     capture->members = {&stream};
     stream.capture = capture;
-    stream.tail.clear();
+    stream.tail = {};
     tell_begun(*capture);
     captures().push_back(std::move(capture));
     return CUDA_SUCCESS;
@@ -108,7 +109,7 @@ Route wait_for_captured(Stream& stream, Event& event) {
     if (!stream.capture) {
         join(stream, event);
     } else if (stream.capture == event.capture) {
-        add_dependencies(stream, event.captured_tail);
+        join_tail(stream.tail, event.captured_tail);
     } else {
         invalidate(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
         invalidate(*event.capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
@@ -165,7 +166,7 @@ Route route_record(Stream& stream, Event& event, unsigned flags) {
     if (!stream.capture) {
         if (external) return refuse(CUDA_ERROR_ILLEGAL_STATE);
         event.capture.reset();
-        event.captured_tail.clear();
+        event.captured_tail = {};
         return run_it;
     }
     // An external record is a node; what a wait on the event means does not change.
@@ -213,7 +214,7 @@ void forget(Stream& stream) {
 // Nodes that name the event stay: what runs or instantiates them looks the handle up first.
 void forget(Event& event) {
     event.capture.reset();
-    event.captured_tail.clear();
+    event.captured_tail = {};
 }
 
 CUresult begin_capture(Stream& stream, CUstreamCaptureMode mode) {
@@ -222,8 +223,7 @@ CUresult begin_capture(Stream& stream, CUstreamCaptureMode mode) {
     return begin(stream, std::move(capture), mode);
 }
 
-CUresult begin_capture_to_graph(Stream& stream, Graph& graph, const std::vector<Node*>& dependencies,
-                                CUstreamCaptureMode mode) {
+CUresult begin_capture_to_graph(Stream& stream, Graph& graph, const Tail& dependencies, CUstreamCaptureMode mode) {
     for (const std::shared_ptr<Capture>& other : captures())
         if (&graph_of(*other) == &graph) return CUDA_ERROR_ILLEGAL_STATE;
     auto capture = std::make_shared<Capture>();

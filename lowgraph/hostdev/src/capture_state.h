@@ -17,8 +17,6 @@ inline bool holds_up_legacy(const Capture& capture, const Context& context) {
         if (waits_for_legacy(*member, context)) return true;
     return false;
 }
-// The next captured node of the stream depends on these too.
-void add_dependencies(Stream& stream, const std::vector<Node*>& nodes);
 // code: what the call that does it answers.
 inline void invalidate(Capture& capture, CUresult code) {
     if (capture.invalidated) tell_refused(capture, code);

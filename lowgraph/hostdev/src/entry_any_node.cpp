@@ -41,8 +41,7 @@ LOWGRAPH_API CUresult cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph
                                         const CUgraphNode* dependencies, const CUgraphEdgeData* edgeData,
                                         size_t count, CUgraphNodeParams* params) {
     LOWGRAPH_ENTRY(context);
-    if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
-    return add_any({phGraphNode, hGraph, dependencies, count}, params);
+    return add_any({phGraphNode, hGraph, dependencies, count, edgeData}, params);
 }
 
 LOWGRAPH_API CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* params) {

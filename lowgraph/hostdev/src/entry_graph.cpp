@@ -1,8 +1,10 @@
 // Entry points of graphs as a whole: made, cloned, asked for nodes and edges, rewired, destroyed.
+#include <algorithm>
 #include <fstream>
 
 #include "capture_state.h"
 #include "conditional.h"
+#include "edge_data.h"
 #include "entry.h"
 #include "graph.h"
 #include "handles.h"
@@ -22,9 +24,14 @@ bool is_captured_into(const Graph& graph) {
 struct EdgeRoom {
     CUgraphNode* from;
     CUgraphNode* to;
-    CUgraphEdgeData* data;  // may be null
+    CUgraphEdgeData* data;  // null: only plain edges may be listed
     size_t* count;
 };
+
+// A list of ends alone would lose what the edges say.
+bool is_lossy(const std::vector<CUgraphEdgeData>& all, const CUgraphNode* ends, const CUgraphEdgeData* data) {
+    return ends != nullptr && data == nullptr && !std::all_of(all.begin(), all.end(), is_plain);
+}
 
 // Edges node by node in order of creation, as the driver lists them.
 CUresult list_edges(CUgraph handle, const EdgeRoom& room) {
@@ -32,16 +39,19 @@ CUresult list_edges(CUgraph handle, const EdgeRoom& room) {
     if (graph == nullptr || room.count == nullptr || (room.from == nullptr) != (room.to == nullptr))
         return CUDA_ERROR_INVALID_VALUE;
     std::vector<const Node*> from, to;
+    std::vector<CUgraphEdgeData> data;
     for (const Node& node : graph->nodes)
         for (const Node* after : node.after) {
             from.push_back(&node);
             to.push_back(after);
+            data.push_back(data_of(after->data, &node));
         }
+    if (is_lossy(data, room.from, room.data)) return CUDA_ERROR_LOSSY_QUERY;
     size_t written = *room.count;
     const CUresult code = write_nodes(from, room.from, &written);
     if (code != CUDA_SUCCESS) return code;
     write_nodes(to, room.to, room.count);
-    for (size_t i = 0; room.data != nullptr && room.from != nullptr && i < written; ++i) room.data[i] = {};
+    if (room.data != nullptr && room.from != nullptr) std::copy_n(data.begin(), written, room.data);
     return CUDA_SUCCESS;
 }
 
@@ -52,29 +62,42 @@ CUresult list_neighbours(CUgraphNode handle, Side side, CUgraphNode* out, CUgrap
     const Node* const node = find_node(handle);
     if (node == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const std::vector<Node*>& all = side == Side::before ? node->before : node->after;
+    std::vector<CUgraphEdgeData> told;
+    for (const Node* other : all)
+        told.push_back(side == Side::before ? data_of(node->data, other) : data_of(other->data, node));
+    if (is_lossy(told, out, data)) return CUDA_ERROR_LOSSY_QUERY;
     const CUresult code = write_nodes({all.begin(), all.end()}, out, count);
-    for (size_t i = 0; code == CUDA_SUCCESS && data != nullptr && out != nullptr && i < *count; ++i)
-        data[i] = {};
+    if (code == CUDA_SUCCESS && data != nullptr && out != nullptr) std::copy_n(told.begin(), *count, data);
     return code;
 }
 
-using Rewire = CUresult (*)(Node& from, Node& to);
-
-CUresult rewire(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count, Rewire change) {
+// `change` is called with the ends of each edge and its number.
+template <typename Change>
+CUresult rewire(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count, Change change) {
     const Graph* const graph = find_graph(handle);
     std::vector<Node*> starts, ends;
     if (graph == nullptr || !read_nodes(from, count, graph, &starts) || !read_nodes(to, count, graph, &ends))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; ++i)
-        if (const CUresult code = change(*starts[i], *ends[i]); code != CUDA_SUCCESS) return code;
+        if (const CUresult code = change(*starts[i], *ends[i], i); code != CUDA_SUCCESS) return code;
     return CUDA_SUCCESS;
+}
+
+// data: null for plain edges.
+CUresult add_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData* data,
+                   size_t count) {
+    return rewire(handle, from, to, count, [data](Node& start, Node& end, size_t number) {
+        const CUgraphEdgeData& told = data == nullptr ? plain_edge : data[number];
+        const CUresult code = check_edge(told, start, std::holds_alternative<KernelWork>(end.work));
+        return code != CUDA_SUCCESS ? code : connect(start, end, told);
+    });
 }
 
 // The edges of a graph with memory nodes stay, its nodes too; this is told before all else.
 CUresult remove_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
     const Graph* const graph = find_graph(handle);
     if (graph != nullptr && has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
-    return rewire(handle, from, to, count, disconnect);
+    return rewire(handle, from, to, count, [](Node& start, Node& end, size_t) { return disconnect(start, end); });
 }
 
 }  // namespace
@@ -181,14 +204,13 @@ LOWGRAPH_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraph
 LOWGRAPH_API CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                              size_t count) {
     LOWGRAPH_ENTRY(graphs);
-    return rewire(hGraph, from, to, count, connect);
+    return add_edges(hGraph, from, to, nullptr, count);
 }
 
 LOWGRAPH_API CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                                 const CUgraphEdgeData* edgeData, size_t count) {
     LOWGRAPH_ENTRY(graphs);
-    if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
-    return rewire(hGraph, from, to, count, connect);
+    return add_edges(hGraph, from, to, edgeData, count);
 }
 
 LOWGRAPH_API CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
@@ -198,10 +220,9 @@ LOWGRAPH_API CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNod
 }
 
 LOWGRAPH_API CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode* from,
-                                                   const CUgraphNode* to, const CUgraphEdgeData* edgeData,
+                                                   const CUgraphNode* to, const CUgraphEdgeData*,
                                                    size_t count) {
-    LOWGRAPH_ENTRY(graphs);
-    if (!is_plain(edgeData, count)) return CUDA_ERROR_NOT_SUPPORTED;
+    LOWGRAPH_ENTRY(graphs);  // as on driver 580.159, an edge goes whatever is said of it
     return remove_edges(hGraph, from, to, count);
 }
 

@@ -127,7 +127,7 @@ void note_effects(const ExecImage& image, const Ticket& ticket) {
         if (!record || !node.enabled || !is_live(record->event)) return;
         record->event->recorded = ticket;
         record->event->capture.reset();
-        record->event->captured_tail.clear();
+        record->event->captured_tail = {};
     });
 }
 
@@ -155,6 +155,7 @@ std::shared_ptr<ExecImage> make_image(const Graph& graph, bool by_priority) {
         made.enabled = node->enabled;
         made.memory = node->memory;
         for (const Node* before : node->before) made.before.push_back(places.at(before));
+        for (const auto& [before, data] : node->data) made.data[places.at(before)] = data;
         if (auto* child = std::get_if<ChildWork>(&made.work)) {
             made.child = make_image(*child->graph, by_priority);
             child->graph.reset();  // the node's, and one copy of the graph it was made of

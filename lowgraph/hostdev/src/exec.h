@@ -11,6 +11,7 @@ namespace lowgraph {
 struct ExecNode {
     Work work;  // a child graph's is in `child`
     std::vector<uint32_t> before;  // places in the image, in the order of the edges
+    EdgeTable<uint32_t> data;      // of those edges
     uint64_t id = 0;               // of the node it was made from: the order of creation
     uint64_t exit_since = 0;       // of that node
     bool enabled = true;

@@ -4,6 +4,7 @@
 #include <queue>
 
 #include "conditional.h"
+#include "edge_data.h"
 #include "graph_memory.h"
 
 namespace lowgraph {
@@ -79,7 +80,7 @@ void lose_graph(Graph& graph) {
 
 void destroy_graphs() { registry().owned.clear(); }
 
-Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies) {
+Node& add_node(Graph& graph, Work&& work, const Tail& dependencies) {
     Node& node = graph.nodes.emplace_back();
     node.graph = &graph;
     node.id = graph.next_id++;
@@ -90,7 +91,8 @@ Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies
     if (const auto* free = std::get_if<FreeWork>(&node.work)) note_free_node(free->address, graph.uid);
     graph.holds_memory |= is_memory(node.work);
     registry().nodes.insert(&node);
-    for (Node* before : dependencies)
+    node.data = dependencies.data;
+    for (Node* before : dependencies.nodes)
         if (!has_edge(*before, node)) {
             before->after.push_back(&node);
             node.before.push_back(before);
@@ -100,15 +102,19 @@ Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies
 
 void remove_node(Node& node) {
     for (Node* before : node.before) drop_after(*before, node);
-    for (Node* after : node.after) drop(after->before, node);
+    for (Node* after : node.after) {
+        drop(after->before, node);
+        after->data.erase(&node);
+    }
     registry().nodes.erase(&node);
     node.graph->nodes.remove_if([&node](const Node& other) { return &other == &node; });
 }
 
-CUresult connect(Node& from, Node& to) {
+CUresult connect(Node& from, Node& to, const CUgraphEdgeData& data) {
     if (&from == &to || from.graph != to.graph || has_edge(from, to)) return CUDA_ERROR_INVALID_VALUE;
     from.after.push_back(&to);
     to.before.push_back(&from);
+    if (!is_plain(data)) to.data[&from] = data;
     return CUDA_SUCCESS;
 }
 
@@ -116,6 +122,7 @@ CUresult disconnect(Node& from, Node& to) {
     if (!has_edge(from, to)) return CUDA_ERROR_INVALID_VALUE;
     drop_after(from, to);
     drop(to.before, from);
+    to.data.erase(&from);
     return CUDA_SUCCESS;
 }
 
@@ -160,6 +167,7 @@ std::unique_ptr<Graph> clone_graph(const Graph& original) {
     }
     for (const Node& node : original.nodes) {
         for (const Node* before : node.before) twins[&node]->before.push_back(twins[before]);
+        for (const auto& [before, data] : node.data) twins[&node]->data[twins[before]] = data;
         for (const Node* after : node.after) twins[&node]->after.push_back(twins[after]);
     }
     clone->next_id = original.next_id;

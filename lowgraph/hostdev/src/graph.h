@@ -19,11 +19,11 @@ void destroy_graphs();  // context teardown
 void lose_graph(Graph& graph);
 
 // ---- Nodes and edges ----
-Node& add_node(Graph& graph, Work&& work, const std::vector<Node*>& dependencies);
+Node& add_node(Graph& graph, Work&& work, const Tail& dependencies);
 void remove_node(Node& node);
 // INVALID_VALUE: another graph's node, the node itself, or an edge that exists (or does not). An edge
 // may close a cycle, as on driver 580.159: instantiation is what refuses the graph.
-CUresult connect(Node& from, Node& to);
+CUresult connect(Node& from, Node& to, const CUgraphEdgeData& data);
 CUresult disconnect(Node& from, Node& to);
 CUgraphNodeType type_of(const Work& work);
 void set_context(Work& work, const Context* context);  // of a copy or a memset

@@ -25,10 +25,4 @@ CUresult write_nodes(const std::vector<const Node*>& nodes, CUgraphNode* out, si
     return CUDA_SUCCESS;
 }
 
-bool is_plain(const CUgraphEdgeData* edges, size_t count) {
-    for (size_t i = 0; edges != nullptr && i < count; ++i)
-        if (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0) return false;
-    return true;
-}
-
 }  // namespace lowgraph

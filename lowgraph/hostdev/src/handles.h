@@ -19,7 +19,4 @@ bool read_nodes(const CUgraphNode* handles, size_t count, const Graph* graph, st
 // it, as many as fit are written, the rest of the room is nulled, and `*count` becomes what was written.
 CUresult write_nodes(const std::vector<const Node*>& nodes, CUgraphNode* out, size_t* count);
 
-// Edge data other than the default (full completion of the node before) is not supported.
-bool is_plain(const CUgraphEdgeData* edges, size_t count);
-
 }  // namespace lowgraph

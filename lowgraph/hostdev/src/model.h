@@ -112,11 +112,15 @@ using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, R
                           FreeWork, ChildWork, ConditionalWork, WordsWork, ImageWork>;
 
 // ---- Graphs ----
+// Of the edges that are not plain ones, by the node before or its place (edge_data.h).
+template <typename Before>
+using EdgeTable = std::map<Before, CUgraphEdgeData>;
 struct Node {
     Graph* graph = nullptr;
     uint64_t id = 0;  // order of creation inside its graph
     Work work;
     std::vector<Node*> before, after;  // edges, in order of creation
+    EdgeTable<const Node*> data;       // of those from `before`
     bool enabled = true;
     uint64_t exit_since = 0;  // when it last came to have nothing after it, counted in its graph
     std::shared_ptr<GraphMemory> memory;  // of an alloc node
@@ -142,6 +146,11 @@ struct Graph {
 };
 
 // ---- Capture state carried by streams and events (capture_rules.cpp owns its meaning) ----
+// The nodes that the next captured node will depend on, and by what edges.
+struct Tail {
+    std::vector<Node*> nodes;
+    EdgeTable<const Node*> data;
+};
 struct Capture {
     uint64_t id = 0;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -163,7 +172,7 @@ struct Stream {
     uint64_t id = 0;
     Ticket last;                        // the newest work queued on it
     std::shared_ptr<Capture> capture;   // null: not capturing
-    std::vector<Node*> tail;            // the nodes that the next captured node will depend on
+    Tail tail;
     bool is_legacy = false, is_per_thread = false;
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING) && !is_legacy; }
 };
@@ -173,7 +182,7 @@ struct Event {
     Ticket recorded;                    // the last record outside a capture; null: never recorded
     double time_ms = 0;                 // when that record was reached
     std::shared_ptr<Capture> capture;   // the last record was in this capture (also after its end)
-    std::vector<Node*> captured_tail;   // the nodes that a waiter in that capture will depend on
+    Tail captured_tail;                 // what a waiter in that capture will depend on
     bool capture_ended = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "context.h"
+#include "edge_data.h"
 #include "entry.h"
 #include "graph.h"
 #include "handles.h"
@@ -15,6 +16,7 @@ struct NewNode {
     CUgraph graph;
     const CUgraphNode* dependencies;
     size_t count;
+    const CUgraphEdgeData* data = nullptr;  // of the edges; null: plain
 };
 
 inline bool names_one_twice(std::vector<Node*> nodes) {
@@ -34,7 +36,15 @@ CUresult add(const NewNode& wanted, Read read) {
     if (const CUresult code = read(&work); code != CUDA_SUCCESS) return code;
     if (const auto* free = std::get_if<FreeWork>(&work))
         if (const CUresult code = check_free_node(*graph, free->address); code != CUDA_SUCCESS) return code;
-    *wanted.out = handle_of(&add_node(*graph, std::move(work), dependencies));
+    Tail tail;
+    const bool is_kernel = std::holds_alternative<KernelWork>(work);
+    for (size_t i = 0; wanted.data != nullptr && i < wanted.count; ++i) {
+        if (const CUresult code = check_edge(wanted.data[i], *dependencies[i], is_kernel); code != CUDA_SUCCESS)
+            return code;
+        if (!is_plain(wanted.data[i])) tail.data[dependencies[i]] = wanted.data[i];
+    }
+    tail.nodes = std::move(dependencies);
+    *wanted.out = handle_of(&add_node(*graph, std::move(work), tail));
     return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "conditional.h"
+#include "edge_data.h"
 #include "memory.h"
 #include "module.h"
 #include "words.h"
@@ -72,13 +73,15 @@ private:
     }
 
     UpdateOutcome pair_dependencies(const Node& node) {
-        const std::vector<uint32_t>& twins = image_.nodes[places_.at(&node)]->before;
+        const ExecNode& twin = *image_.nodes[places_.at(&node)];
+        const std::vector<uint32_t>& twins = twin.before;
         if (twins.size() != node.before.size()) return differs(&node);
         for (size_t i = 0; i < twins.size(); ++i) {
             const Node* const before = node.before[i];
             const auto known = places_.find(before);
             const bool fits = known == places_.end() ? !taken_[twins[i]] : known->second == twins[i];
-            if (!fits) return differs(&node, before);
+            const bool alike = is_same(data_of(twin.data, twins[i]), data_of(node.data, before));
+            if (!fits || !alike) return differs(&node, before);
             if (known == places_.end()) pair(*before, twins[i]);
         }
         return {};
