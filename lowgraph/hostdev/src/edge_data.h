@@ -27,8 +27,8 @@ CUgraphEdgeData data_of(const Table& table, Before before) {
 CUresult check_edge(const CUgraphEdgeData& data, const Node& from, bool to_kernel);
 
 // ---- Captures ----
-// What a caller says of the edges to the next node, `data` null: plain. Which data there is none of has not
-// been recorded: NOT_SUPPORTED.
+// What a caller says of the edges to the next node; `data` null: plain ones. NOT_SUPPORTED for data that no
+// edge has, or from no kernel: what the driver says of those was not recorded.
 CUresult read_tail(std::vector<Node*>&& nodes, const CUgraphEdgeData* data, Tail* tail);
 // Adds what is not there. Between two nodes is one edge: the plain one, if either is.
 void join_tail(Tail& tail, const Tail& more);

@@ -1,6 +1,4 @@
 // Entry points of stream capture.
-#include <algorithm>
-
 #include "capture_state.h"
 #include "edge_data.h"
 #include "graph.h"

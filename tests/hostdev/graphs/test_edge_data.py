@@ -10,7 +10,7 @@ from cuda.bindings import driver as cu
 
 from tests.hostdev.graphs.kit import Kit, answer_of, launches, must
 from tests.traces import proc
-from tests.traces.verbs_edges import NEW, Edge
+from tests.traces.verbs_edges import NEW, OLD, ROOM, Edge
 
 pytestmark = pytest.mark.host
 NOT_SUPPORTED, BAD_HANDLE, NOT_READY = 801, 400, 600
@@ -80,6 +80,30 @@ def test_a_kernel_behind_anothers_trigger_runs_behind_its_end(kit: Kit) -> None:
     assert x.value() == (1.0 + 2.0) * 5.0
 
 
+@pytest.mark.parametrize("plain_first", [True, False])
+def test_a_node_waited_for_by_two_edges_has_the_plain_one(
+    kit: Kit, event: Any, plain_first: bool
+) -> None:
+    x, plain = kit.vector(1.0), must(cu.cuEventCreate(0))
+
+    def both() -> None:
+        assert _launch(kit, _attribute(TRIGGER, event), "add", x, 2.0) == 0
+        must(cu.cuEventRecord(plain, kit.stream))
+        for one in (plain, event) if plain_first else (event, plain):
+            must(cu.cuStreamWaitEvent(kit.side, one, 0))
+        kit.launch("add", x, 2.0, on=kit.side)
+        must(cu.cuEventRecord(plain, kit.side))
+        must(cu.cuStreamWaitEvent(kit.stream, plain, 0))
+
+    owner = kit.capture(both)
+    ends = [(ctypes.c_void_p * ROOM)() for _ in range(2)]
+    count = ctypes.c_size_t(ROOM)
+    held = proc.pointer(owner), *ends, ctypes.byref(count)
+    assert proc.call("cuGraphGetEdges", OLD, *held) == 0, "402 if one were not plain"
+    assert count.value == 1
+    must(cu.cuEventDestroy(plain))
+
+
 def test_events_of_launches_that_were_not_recorded_are_refused(kit: Kit, event: Any) -> None:
     """And the capture goes on."""
     x = kit.vector(1.0)
@@ -102,4 +126,6 @@ def test_a_plain_edge_from_a_kernels_start_to_no_kernel_is_refused(kit: Kit) -> 
     second = must(cu.cuGraphAddEmptyNode(owner, [], 0))
     assert kept
     assert _edge(owner, first, second, Edge(2, 0, 0)) == NOT_SUPPORTED
-    assert _edge(owner, first, second, Edge(2, 0, 1)) == 1, "a programmatic one is known to be wrong"
+    assert _edge(owner, first, second, Edge(2, 0, 1)) == 1, (
+        "a programmatic one is known to be wrong"
+    )
