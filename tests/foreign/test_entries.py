@@ -102,7 +102,11 @@ def test_clusters_that_fit(function: Any, device: Device) -> None:
     at_once = 32 * device.multiprocessors  # blocks of 64 threads
     assert most(launch_config(1)) == (SUCCESS, at_once)
     assert most(launch_config(4)) == (SUCCESS, at_once // 4)
+    raised = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    _, before = cu.cuFuncGetAttribute(raised, function)
+    cu.cuFuncSetAttribute(function, raised, 200 << 10)
     assert most(launch_config(1, shared=200 << 10)) == (SUCCESS, device.multiprocessors)
+    cu.cuFuncSetAttribute(function, raised, before)
     assert most(launch_config(16)) == (INVALID_VALUE, 0)
     assert most(launch_config(1, threads=2048)) == (INVALID_VALUE, 0)
     assert int(cu.cuOccupancyMaxPotentialClusterSize(function, launch_config(2))[1]) == 8
