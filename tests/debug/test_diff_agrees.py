@@ -24,10 +24,10 @@ FEWEST_ANSWERS = 250
 
 
 # What a graph as data does not hold (docs/graphs.md): whose context a node or its memory is of,
-# whether a copy's memory is mapped, what a copy's caller said of its sides, and what an edge is
-# beside its ends.
+# whether a copy's memory is mapped, what a copy's caller said of its sides, what an edge is beside
+# its ends, and kernels' priorities, with whether the executable goes by them.
 NOT_HELD = re.compile(
-    r"contexts: |programmatic edges: "
+    r"contexts: |programmatic edges: |.*priority, in the executable: "
     r"|(?:memcpy|memset) node .*: (?:updated to every (?:kind|form)|of a child graph) "
 )
 
