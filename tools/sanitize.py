@@ -20,14 +20,15 @@ from lowgraph.hostdev.cachedir import cache_dir
 from lowgraph.hostdev.toolchain import find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
+SUPPRESSED = ROOT / "tools/thread_sanitizer.supp"
 RUNTIMES = {"thread": ("libtsan.so",), "address": ("libasan.so", "libubsan.so")}
 # The reports go to files: pytest keeps what a test writes to itself. Signals are the engine's, and
-# tests let a process die of one. Nothing is suppressed.
+# tests let a process die of one. One thing is suppressed, which the file says.
 COMMON = "log_path={log}:" + ":".join(
     f"handle_{s}=0" for s in ("segv", "sigbus", "sigfpe", "sigill")
 )
 OPTIONS = {
-    "thread": {"TSAN_OPTIONS": f"{COMMON}:exitcode=0"},
+    "thread": {"TSAN_OPTIONS": f"{COMMON}:exitcode=0:suppressions={SUPPRESSED}"},
     # Leaks: the library leaves its tables to the end of the process on purpose.
     "address": {
         "ASAN_OPTIONS": f"{COMMON}:exitcode=66:detect_leaks=0:use_sigaltstack=0:handle_abort=0",
@@ -46,8 +47,8 @@ NOT_RUN = [
     "tests/hostdev/test_debugging.py::test_the_native_stack_of_a_fault_names_the_kernels_line",
 ]
 # ThreadSanitizer hands a signal of another thread on at the next call that it knows: the first two
-# stop a kernel by one, in a loop without a call. The others start a shell, which dies under its
-# runtime before it has read a line.
+# stop a kernel by one, in a loop without a call. The next two start a shell, which dies under its
+# runtime before it has read a line. The last follow an address where its shadow memory lies.
 NOT_RUN_BY = {
     "thread": [
         "tests/hostdev/test_check_command.py::"
@@ -55,6 +56,10 @@ NOT_RUN_BY = {
         "tests/hostdev/test_check_command.py::test_without_checks_an_endless_kernel_is_a_fault",
         "tests/hostdev/test_kernel_build.py::test_named_compiler_is_used_and_changes_the_key",
         "tests/check/test_runs.py",
+        "tests/hostdev/test_check_memory.py::"
+        "test_a_bug_is_found_at_its_line_and_a_clean_kernel_has_none[no_memory]",
+        "tests/hostdev/test_check_memory.py::"
+        "test_an_address_without_memory_is_not_called_the_hosts",
     ],
     # Its script reads whatever the C library's heap has behind a kernel's tile, freed or not.
     "address": ["tests/hostdev/test_check_neighbours.py"],
