@@ -34,7 +34,7 @@ def digest(bug: Bug) -> str:
 def digest_of_clean() -> str:
     """Of all scenarios with the kernels as they are."""
     sources = [text for bug in BUGS for text in _code(bug.source.read_text(encoding="utf-8"))]
-    return _hash([*sources, *(text for name in SCENARIOS for text in _program(name))])
+    return _hash([*sources, *(text for name in sorted(SCENARIOS) for text in _program(name))])
 
 
 def digest_of_checker(home: Path = HOSTDEV) -> str:
