@@ -193,6 +193,12 @@ def test_a_digest_is_of_every_header_that_a_source_includes() -> None:
             assert " ".join(digests._words(text)) in held, (source.name, header)
 
 
+def test_a_digest_does_not_go_by_the_order_of_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digests.digest_of_clean()
+    monkeypatch.setattr(digests, "SCENARIOS", dict(reversed(digests.SCENARIOS.items())))
+    assert digests.digest_of_clean() == before
+
+
 def test_verdicts_stay_and_those_of_other_sources_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
