@@ -51,8 +51,8 @@ def cond_destroy(world: World, name: str) -> Answer:
     """cuGraphDestroyNode of a conditional node; its bodies are gone if it succeeds."""
     code, _ = attempt(cu.cuGraphDestroyNode, cu.CUgraphNode(world.conditional_nodes[name]))
     if code == 0:
-        for body in [one for one in world.bodies if one.rstrip("0123456789") == name]:
-            del world.bodies[body]
+        for body in world.bodies_of.pop(name, []):
+            world.bodies.pop(body, None)
     return code, None
 
 

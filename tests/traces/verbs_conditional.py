@@ -90,8 +90,9 @@ def _add(world: World, name: str, graph: Any, behind: list[int], params: Any) ->
         return code, None
     bodies = [int(body) for body in params.conditional.phGraph_out]
     world.conditional_nodes[name] = int(node)
-    for number, body in enumerate(bodies):
-        world.bodies[f"{name}{number}"] = cu.CUgraph(body)
+    named = {f"{name}{number}": cu.CUgraph(body) for number, body in enumerate(bodies)}
+    world.bodies.update(named)
+    world.bodies_of[name] = list(named)
     return code, len(bodies)
 
 

@@ -79,6 +79,7 @@ class World:
         self.handles: dict[str, int] = {}  # of conditions
         self.conditional_nodes: dict[str, int] = {}
         self.bodies: dict[str, Any] = {}  # graphs of those nodes, which go with them
+        self.bodies_of: dict[str, list[str]] = {}  # their names, by the node's
         self.all_good = True  # no step has failed so far
         self.libraries: dict[str, Any] = {}
         self.user_objects: dict[str, Any] = {}  # the driver's to free once their references go
