@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as cu
 
-from lowgraph.driver import event, graph, open_device, stream
+from lowgraph.driver import event, graph, memory, open_device, stream
 from lowgraph.hostdev import control
 from lowgraph.kernels import Library
 from tests.support.rig import Rig
 
 KERNELS = Path(__file__).parent / "kernels" / "order.cu"
-THREADS, BLOCKS, BRANCHES, OPS = 70, 20, 6, 40
+THREADS, BLOCKS, BRANCHES, OPS, COPIES = 70, 20, 6, 40, 30
 
 
 class Orders:
@@ -94,12 +94,31 @@ class Orders:
             wrong += int(self.rig.get(y)[0]) != 33 * 34 // 2
         return wrong
 
+    def late_copies(self, waited: bool) -> list[int]:
+        """How many of COPIES synchronous copies came behind a memset of a non-blocking stream that
+        was issued later: from pageable memory, and between addresses of the device."""
+        ones, late = np.ones(1, np.int32), [0, 0]
+        source, target = self.rig.put(ones), self.rig.empty(1, np.int32)
+        copies = (
+            lambda: cu.cuMemcpyHtoD(target.address, ones.ctypes.data, 4),
+            lambda: cu.cuMemcpyDtoD(target.address, source.address, 4),
+        )
+        for place in (0, 1) * COPIES:
+            assert int(copies[place]()[0]) == 0
+            if waited:
+                assert int(cu.cuStreamSynchronize(0)[0]) == 0
+            memory.memset_d32_async(target.address, 2, 1, self.rig.stream)
+            assert int(cu.cuCtxSynchronize()[0]) == 0
+            late[place] += int(self.rig.get(target)[0]) == 1
+        return late
+
 
 def main() -> None:
     orders = Orders()
     parts = ("threads", "blocks", "branches", "children", "delayed", "wrong_sums")
     found = {part: getattr(orders, part)() for part in parts}
-    json.dump({"title": orders.title, **found}, sys.stdout)
+    late = [orders.late_copies(waited) for waited in (False, True)]
+    json.dump({"title": orders.title, "late_copies": late, **found}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from cuda.bindings import driver as cu
 
 from lowgraph.driver import open_device
@@ -184,6 +185,39 @@ def copies(world: World, ordered: bool) -> None:
     must(cu.cuMemcpyDtoDAsync(world.c, world.b, BYTES, world.second))
 
 
+def copy_from_pageable(world: World, ordered: bool) -> None:
+    """The call of a synchronous copy from pageable memory returns before the copy has arrived."""
+    values = np.ones(COUNT, np.float32)
+    must(cu.cuMemcpyHtoD(world.b, values.ctypes.data, BYTES))
+    if ordered:
+        must(cu.cuStreamSynchronize(0))
+    world.scale(world.c, world.b, world.first)
+
+
+def copy_on_the_device(world: World, ordered: bool) -> None:
+    """The host waits for no synchronous copy between addresses of the device."""
+    must(cu.cuMemcpyDtoD(world.b, world.a, BYTES))
+    world.scale(world.c, world.b, world.kit.stream(0) if ordered else world.first)
+
+
+def copies_that_are_waited_for(world: World) -> None:
+    """Synchronous copies from pinned memory, to the host and of managed memory end as they return."""
+    memory = int(must(cu.cuMemHostAlloc(BYTES, 0)))
+    managed = int(must(cu.cuMemAllocManaged(BYTES, 1)))
+    read = np.empty(COUNT, np.float32)
+    ctypes.memset(memory, 0, BYTES)
+    must(cu.cuMemcpyHtoD(world.b, memory, BYTES))
+    must(cu.cuMemcpyDtoH(read.ctypes.data, world.a, BYTES))
+    must(cu.cuMemcpyHtoD(managed, read.ctypes.data, BYTES))
+    must(cu.cuMemcpyDtoD(world.a, managed, BYTES))
+    must(cu.cuMemsetD32Async(world.a, 0, COUNT, world.first))
+    world.scale(world.c, world.b, world.first)
+    world.scale(managed, world.b, world.second)
+    must(cu.cuCtxSynchronize())
+    must(cu.cuMemFreeHost(memory))
+    must(cu.cuMemFree(managed))
+
+
 def pinned(world: World, ordered: bool) -> None:
     """A kernel reads pinned memory that a copy writes."""
     memory = int(must(cu.cuMemHostAlloc(BYTES, 0)))
@@ -269,8 +303,8 @@ def two_memories(world: World) -> None:
 
 CASES = (
     forks, both_write, atomics, streams, streams_through_a_third, waited_too_early, host_waits,
-    host_asks, host_function, legacy_stream, second_reader, copies, pinned, two_graphs,
-    child_graphs, stream_ordered_free,
+    host_asks, host_function, legacy_stream, second_reader, copies, copy_from_pageable,
+    copy_on_the_device, pinned, two_graphs, child_graphs, stream_ordered_free,
 )  # fmt: skip
 
 
@@ -294,6 +328,9 @@ def main() -> None:
     }
     control.set_blocking(True)
     results["without_a_line"] = run(kit, lambda world, _: without_a_line(world), False)
+    results["copies_that_are_waited_for"] = run(
+        kit, lambda world, _: copies_that_are_waited_for(world), True
+    )
     results["two_memories"] = run(kit, lambda world, _: two_memories(world), False)
     for case in CASES:
         for ordered in (False, True):

@@ -87,6 +87,20 @@ def test_two_works_race_once_for_each_memory(found: Found) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["copy_from_pageable", "copy_on_the_device"])
+def test_a_synchronous_copy_that_outlives_its_call_is_told_so(found: Found, name: str) -> None:
+    (race,) = found[name]
+    assert (race["kernel"], race["other"]["kernel"]) == ("scale", "synchronous copy")
+    assert race["text"].endswith(
+        " (the copy's call may return before it has arrived; wait for the legacy stream, or copy on "
+        "the stream of what follows)"
+    )
+
+
+def test_synchronous_copies_that_end_as_they_return_are_in_order(found: Found) -> None:
+    assert found["copies_that_are_waited_for"] == []
+
+
 def test_sides_without_a_line_are_told_apart(found: Found) -> None:
     """A memset and a copy stand in no file: what they are, and the memory, makes them two."""
     races = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cuda.bindings import driver
 
-from lowgraph.driver import gate, module
+from lowgraph.driver import gate, memory, module
 from lowgraph.driver.launch import LaunchConfig, launch
 from lowgraph.errors import KernelSourceError
 from lowgraph.kernels import source
@@ -42,8 +42,8 @@ def test_constants_are_written_and_globals_read(rig: Rig, n: int) -> None:
     x, primes = _numbers(n), np.array([2, 3, 5, 7, 11], np.float32)
     zero = np.zeros(1, np.int32)
     for weights in (np.arange(5, dtype=np.float32) - 2, np.ones(5, np.float32)):
-        gate.call(driver.cuMemcpyHtoD, place, weights.ctypes.data, 20)
-        gate.call(driver.cuMemcpyHtoD, calls, zero.ctypes.data, 4)
+        memory.copy_htod_async(place, weights.ctypes.data, 20, rig.stream)
+        memory.copy_htod_async(calls, zero.ctypes.data, 4, rig.stream)
         y, count = rig.empty(n), np.zeros(1, np.int32)
         kernel(rig.stream, 2, 64, y, rig.put(x), n)
         at = np.arange(n) % 5

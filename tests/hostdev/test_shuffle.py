@@ -11,7 +11,7 @@ import pytest
 
 from lowgraph.errors import ConfigError
 from lowgraph.hostdev import build, settings
-from tests.hostdev.orders import BLOCKS, BRANCHES, THREADS
+from tests.hostdev.orders import BLOCKS, BRANCHES, COPIES, THREADS
 from tests.support.process import run_python
 
 pytestmark = pytest.mark.host
@@ -99,6 +99,18 @@ def test_ops_are_held_back() -> None:
 
 def test_a_missing_barrier_shows() -> None:
     assert all(orders(seed)["wrong_sums"] > 0 for seed in SEEDS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_synchronous_copy_may_arrive_behind_its_call(seed: str) -> None:
+    """From pageable memory and on the device; the host's wait for the legacy stream orders it."""
+    unordered, waited = orders(seed)["late_copies"]
+    assert all(0 < late < COPIES for late in unordered), unordered
+    assert waited == [0, 0]
+
+
+def test_a_plain_run_waits_for_synchronous_copies() -> None:
+    assert orders("")["late_copies"] == [[0, 0], [0, 0]]
 
 
 def test_the_seed_is_told_once_and_in_the_title() -> None:

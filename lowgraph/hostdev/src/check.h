@@ -29,7 +29,7 @@ struct Access {
 // Who did something, and where. A source place instead of a pc: set file and line, leave pc 0.
 struct Site {
     const KernelEntry* kernel = nullptr;  // null: no kernel (a copy, a memset, a wait): see `what`
-    const char* what = nullptr;           // "copy", "memset", "wait"; of static storage duration
+    const char* what = nullptr;           // "copy", "memset", "wait", `late_copy`; of static storage duration
     uint32_t block[3] = {}, thread[3] = {};
     uint64_t pc = 0;
     const char* file = nullptr;  // of static storage duration (an image's string)
@@ -53,6 +53,9 @@ namespace access {
 inline constexpr char read[] = "read", write[] = "write", both[] = "read and write",
                update[] = "atomic update", atomic_read[] = "atomic read";
 }  // namespace access
+
+// What a copy is called whose call ends before it does (CopyWork::outlives_call).
+inline constexpr char late_copy[] = "synchronous copy";
 
 // True once lowgraph_host_set_check(1) was called; never goes back.
 extern bool check_is_on;

@@ -62,6 +62,7 @@ struct CopyWork {
     // What the call said of each side; unified: nothing but the address.
     CUmemorytype dst_told = CU_MEMORYTYPE_DEVICE, src_told = CU_MEMORYTYPE_DEVICE;
     const Context* context = nullptr;  // of a node: the call's, or that of the stream which captured it
+    bool outlives_call = false;        // a synchronous one that the host does not wait for
 };
 struct FillWork {
     uint64_t dst = 0;

@@ -75,14 +75,6 @@ Ticket add(const Ticket& op) {
     return op;
 }
 
-void await(const Ticket& ticket, Lock& lock) {
-    if (!is_done(ticket)) {
-        ticket->awaited = true;
-        queue().work_done.wait(lock, [&] { return is_done(ticket); });
-    }
-    if (all_done()) engine_rest();
-}
-
 void drop_finished_orphans() {
     std::erase_if(queue().orphans, [](const Orphan& orphan) { return is_done(orphan.last); });
 }
@@ -113,6 +105,14 @@ void wait_for_implicit_order(const Ticket& op, const Stream& stream) {
 }
 
 }  // namespace
+
+void await(const Ticket& ticket, Lock& lock) {
+    if (!is_done(ticket)) {
+        ticket->awaited = true;
+        queue().work_done.wait(lock, [&] { return is_done(ticket); });
+    }
+    if (all_done()) engine_rest();
+}
 
 Ticket enqueue(Stream& stream, Work&& work) {
     return enqueue_after(stream, std::move(work), nullptr);
@@ -145,7 +145,7 @@ Ticket enqueue_barrier(std::function<CUresult()> action) {
 
 CUresult settle(Entry& entry, const Ticket& ticket) {
     if (!queue().blocking) return CUDA_SUCCESS;
-    await(ticket, entry.lock());  // no finish: another mode would not have waited
+    await(ticket, entry.lock());
     return context_error();
 }
 

@@ -42,8 +42,9 @@ CUresult settle(Entry& entry, const Ticket& ticket);  // submit's second half
 bool is_done(const Ticket& ticket);  // true for null
 bool host_asks(const Ticket& ticket);  // the same, for a caller that will rely on the answer
 bool all_done();
-// Wait; big_lock is let go meanwhile.
+// Wait; big_lock is let go meanwhile. By `await` the host knows nothing: CUDA would not have waited.
 void finish(const Ticket& ticket, Lock& lock);
+void await(const Ticket& ticket, Lock& lock);
 // ... for all that was issued before. Not for what other threads go on issuing: a moment without any
 // work may never come.
 void finish_issued(Lock& lock);

@@ -96,7 +96,7 @@ CUresult run(const CopyWork& work) {
         return fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a copy writes " + text);
     if (!check_access(src.start, reach(src, work), &text))
         return fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a copy reads " + text);
-    const CheckedTransfer checked("copy");
+    const CheckedTransfer checked(work.outlives_call ? late_copy : "copy");
     copy_rows(dst, src, work);
     return CUDA_SUCCESS;
 }

@@ -68,6 +68,7 @@ class Kit:
         source = np.array(values, np.float32)
         address = self.alloc(source.nbytes)
         must(cu.cuMemcpyHtoD(address, source.ctypes.data, source.nbytes))
+        must(cu.cuStreamSynchronize(0))  # or it may arrive behind work of a non-blocking stream
         return address
 
     def get(self, address: int, count: int) -> list[float]:

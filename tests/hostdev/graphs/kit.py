@@ -39,6 +39,9 @@ class Vector:
     def set(self, value: float) -> None:
         source = np.full(COUNT, value, np.float32)
         must(cu.cuMemcpyHtoD(self.address, source.ctypes.data, source.nbytes))
+        # Or it may arrive behind work of a non-blocking stream: on a busy H200 a graph's memset and
+        # copy, launched later, once came before these zeros.
+        must(cu.cuStreamSynchronize(0))
 
     def value(self) -> float:
         """Return the one value that all elements have, after all work issued so far."""
