@@ -42,6 +42,7 @@ bool in_device_memory(uint64_t address) { return address != 0; }
 
 KernelCode kernel_code(uint64_t) { return {}; }
 void place_of_code(uint64_t, char* out, size_t) { out[0] = '\0'; }
+bool is_users_code(uint64_t) { return true; }
 
 }  // namespace lowgraph
 

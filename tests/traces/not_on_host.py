@@ -44,8 +44,8 @@ NOT_ON_HOST: dict[str, str] = {
 }
 
 _STALE_BODY = (
-    "it asks about the body of a conditional node that is destroyed, and the driver answers for what "
-    "lies at that address since: 0 for two of these seeds and 1 for the third; the step is not made"
+    "it asks about the body of a conditional node that is destroyed, and the driver answers for "
+    "what lies at that address since: 0 for two of these seeds, 1 for the third; it is not asked"
 )
 
 # By seed.

@@ -5,17 +5,28 @@
 
 #include "block.h"
 #include "fault.h"
+#include "watchdog.h"
 #include "watcher.h"
 
 using namespace lowgraph;
 
+namespace {
+
+// Where the calling thread waits, or ends because its launch has run too long.
+LEAVES_BY_SWITCH void note_site(Block& block, const char* file, int line) {
+    block.sites[lowgraph_thread.linear] = {file, line};
+    if (is_overdue(*block.job)) end_overdue(0);
+}
+
+}  // namespace
+
 extern "C" {
 
-SwitchPlan lowgraph_barrier_arrive(const char* file, int line) {
+LEAVES_BY_SWITCH SwitchPlan lowgraph_barrier_arrive(const char* file, int line) {
     Block& block = *lowgraph_thread.runner;
     block.become_fibers();
     const uint32_t self = lowgraph_thread.linear;
-    if (watched()) block.sites[self] = {file, line};
+    if (watched()) note_site(block, file, line);
     if (++block.at_barrier == block.alive) {
         block.release_barrier();
         return block.go_on();
@@ -47,7 +58,7 @@ LEAVES_BY_SWITCH SwitchPlan lowgraph_warp_arrive(uint32_t mask, uint64_t value, 
         if (block.to_end) block.abandon();
         lowgraph_trap(719, "the calling lane is not in the mask of its warp operation", file, line);
     }
-    if (watched()) block.sites[self] = {file, line};
+    if (watched()) note_site(block, file, line);
     const bool complete = block.warp_of(self).arrive(lane, mask, value, source);
     if (__builtin_expect(block.to_end, 0)) block.abandon();
     if (complete) return block.go_on();

@@ -54,7 +54,10 @@ void lowgraph_check_fence(int order) {
 LEAVES_BY_SWITCH void lowgraph_check_alignment(const char* file, int line, uint64_t alignment,
                                                uint64_t address, int write) {
     if (address < page_bytes) return;  // a null pointer: told by the access itself
-    if (is_overdue(*lowgraph_thread.runner->job)) end_overdue(0);
+    if (is_overdue(*lowgraph_thread.runner->job)) {
+        lowgraph_thread.runner->sites[lowgraph_thread.linear] = {file, line};
+        end_overdue(0);
+    }
     Site where = here(file, line);
     where.access = write != 0 ? access::write : access::read;
     report_misaligned(where, alignment, address);

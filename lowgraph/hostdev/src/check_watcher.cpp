@@ -54,10 +54,8 @@ public:
     }
     void stop_wanted() override { forget_places(); }
     bool overdue(const Job&, uint64_t pc, const char* text) override {
-        // In a barrier or warp operation, which the check build does not inline: its caller's line.
         const WaitSite& wait = lowgraph_thread.runner->sites[lowgraph_thread.linear];
-        const bool waits = is_foreign(source_line(pc - 1).file) && wait.file != nullptr;
-        report(kind::endless_kernel, waits ? here(wait.file, wait.line) : here(pc), nullptr, 0, text);
+        report(kind::endless_kernel, pc == 0 ? here(wait.file, wait.line) : here(pc), nullptr, 0, text);
         return true;
     }
 

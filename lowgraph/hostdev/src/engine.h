@@ -71,6 +71,8 @@ struct KernelCode {
 };
 // Of the image that the address lies in.
 KernelCode kernel_code(uint64_t address);
+// Whether the code there was made from a file of the user's, and not from a header that it includes.
+bool is_users_code(uint64_t pc);
 // "reduce.cu:17" for a code address; "": not known.
 void place_of_code(uint64_t pc, char* out, size_t n);
 

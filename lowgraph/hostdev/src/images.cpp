@@ -141,12 +141,24 @@ Image* image_of(uint64_t address) {
     return address < image->end ? image : nullptr;
 }
 
+// Under the lock.
+const LineTable& lines_of(Image& image) {
+    if (!image.lines) image.lines = std::make_unique<LineTable>(debug_lines(image));
+    return *image.lines;
+}
+
 SourceLine source_line(uint64_t pc) {
     Image* image = image_of(pc);
     if (image == nullptr) return {};
     const std::lock_guard<std::mutex> hold(images().lock);
-    if (!image->lines) image->lines = std::make_unique<LineTable>(debug_lines(*image));
-    return image->lines->find(pc - image->bias);
+    return lines_of(*image).find(pc - image->bias);
+}
+
+bool is_users_code(uint64_t pc) {
+    Image* image = image_of(pc);
+    if (image == nullptr) return false;
+    const std::lock_guard<std::mutex> hold(images().lock);
+    return lines_of(*image).is_users(pc - image->bias);
 }
 
 KernelCode kernel_code(uint64_t address) {

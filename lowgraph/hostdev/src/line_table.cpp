@@ -156,9 +156,21 @@ void LineTable::run_program(std::string_view program, const LineHeader& header) 
     }
 }
 
-SourceLine LineTable::find(uint64_t address) const {
+std::vector<LineTable::Row>::const_iterator LineTable::behind(uint64_t address) const {
     const auto is_before = [](uint64_t wanted, const Row& row) { return wanted < row.address; };
-    auto spot = std::upper_bound(rows_.begin(), rows_.end(), address, is_before);
+    return std::upper_bound(rows_.begin(), rows_.end(), address, is_before);
+}
+
+bool LineTable::is_users(uint64_t address) const {
+    const auto spot = behind(address);
+    if (spot == rows_.begin()) return false;
+    const Row& row = *std::prev(spot);
+    const auto file = static_cast<size_t>(row.file);
+    return !row.end && row.line != 0 && file < files_.size() && !foreign_[file];
+}
+
+SourceLine LineTable::find(uint64_t address) const {
+    auto spot = behind(address);
     SourceLine first;
     while (spot != rows_.begin()) {
         const Row& row = *--spot;

@@ -23,6 +23,8 @@ public:
     // The line of the code at a file address. Code inlined from a header of the host device or of
     // CUDA has the line of the source before it.
     SourceLine find(uint64_t address) const;
+    // Whether the code at a file address itself is on a line of the user's.
+    bool is_users(uint64_t address) const;
 
 private:
     struct Row {
@@ -31,6 +33,7 @@ private:
         int line;
         bool end;  // first address behind a sequence
     };
+    std::vector<Row>::const_iterator behind(uint64_t address) const;  // the first row after it
     void read_unit(std::string_view unit);
     void run_program(std::string_view program, const struct LineHeader& header);
 

@@ -1,4 +1,4 @@
-// Kernels that never end: one that looks at memory, and one that does not.
+// Kernels that never end: two that look at memory, one that waits, and one that does neither.
 
 extern "C" __global__ void waits(float* y, int n) {
     volatile float* p = y;
@@ -10,4 +10,12 @@ extern "C" __global__ void counts(float* y, int n) {
     // The value at the end is used, and none that the compiler could tell: it has to keep the loop.
     while (i < 1000u + n) i = (i * 2u) & 511u;  // BUG endless-kernel None
     y[0] = i;
+}
+extern "C" __global__ void asks(float* y, int n) {
+    __syncthreads();
+    while (atomicAdd(&y[0], 0.0f) >= 0.0f) {  // BUG endless-kernel None
+    }
+}
+extern "C" __global__ void meets(float* y, int n) {
+    for (;;) __syncthreads();  // BUG endless-kernel None
 }

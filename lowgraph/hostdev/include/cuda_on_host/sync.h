@@ -166,7 +166,9 @@ LOWGRAPH_INLINE void __threadfence_block() {
 // ---- waiting in a loop ----
 // The threads of a block run one at a time here. One that waits in a loop, for a flag or a lock, has
 // to let the others run, which a GPU would run beside it.
-static __attribute__((noinline)) LOWGRAPH_QUIET void lowgraph_let_others_run() {
+// In the section of the hooks: an endless kernel is not stopped in there, where no line is the user's.
+static __attribute__((noinline, section("lowgraph_hooks"))) LOWGRAPH_QUIET void
+lowgraph_let_others_run() {
     lowgraph_wait(lowgraph_give_way());
 }
 // At each atomic, and in the check build at each read of a volatile: after so many in a row it looks
