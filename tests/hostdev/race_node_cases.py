@@ -201,7 +201,7 @@ def copy_on_the_device(world: World, ordered: bool) -> None:
 
 
 def copies_that_are_waited_for(world: World) -> None:
-    """Synchronous copies from pinned memory, to the host, of managed memory: done as they return."""
+    """Synchronous copies from pinned memory, to the host, of managed memory: done on return."""
     memory = int(must(cu.cuMemHostAlloc(BYTES, 0)))
     managed = int(must(cu.cuMemAllocManaged(BYTES, 1)))
     read = np.empty(COUNT, np.float32)

@@ -167,4 +167,4 @@ def test_the_hooks_code_is_apart_from_the_kernels(tmp_path: Path) -> None:
     hooks = {name for number, name in symbols if sections.get(number) == "lowgraph_hooks"}
     ours = ("__tsan_", "__ubsan_", "__wrap_", "_Zn", "_Zd")  # the last two: new and delete
     calls = {name for _, name in symbols if name.startswith(ours)}
-    assert calls == hooks and "__tsan_read4" in hooks
+    assert hooks == calls | {"_ZL23lowgraph_let_others_runv"} and "__tsan_read4" in hooks

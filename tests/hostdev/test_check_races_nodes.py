@@ -92,8 +92,8 @@ def test_a_synchronous_copy_that_outlives_its_call_is_told_so(found: Found, name
     (race,) = found[name]
     assert (race["kernel"], race["other"]["kernel"]) == ("scale", "synchronous copy")
     assert race["text"].endswith(
-        " (the copy's call may return before it has arrived; wait for the legacy stream, or copy "
-        "on the stream of what follows)"
+        " (the copy's call may return before it has arrived; wait for its stream, or copy on the "
+        "stream of what follows)"
     )
 
 

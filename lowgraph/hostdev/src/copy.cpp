@@ -103,17 +103,21 @@ CUresult copy_async(Entry& entry, CUstream handle, CopyWork&& work) {
 CUresult copy_now(Entry& entry, CopyWork&& work) {
     if (const CUresult refused = guard_legacy(*current_context()); refused != CUDA_SUCCESS) return refused;
     if (const CUresult bad = check_copy(work); bad != CUDA_SUCCESS) return bad;
-    Stream& stream = *find_stream(nullptr);
-    tell_elsewhere(stream, work);
+    Stream* stream = find_stream(nullptr);
+    tell_elsewhere(*stream, work);
     const size_t src_bytes = reach(work, work.src_pitch, work.src_rows);
     if (!outlives_call(work, src_bytes)) {
-        finish(enqueue(stream, std::move(work)), entry.lock());
+        finish(enqueue(*stream, std::move(work)), entry.lock());
         return context_error();
     }
-    // The work before a copy from pageable memory is waited for, as what it would overwrite is read.
-    if (is_pageable(work.src_kind, work.src, src_bytes)) finish(enqueue(stream, EmptyWork{}), entry.lock());
+    if (is_pageable(work.src_kind, work.src, src_bytes)) {
+        // Staged when the work before it is done: a host function may have written the source.
+        finish(enqueue(*stream, EmptyWork{}), entry.lock());
+        stream = find_stream(nullptr);  // another thread may have destroyed the context
+        if (stream == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     work.outlives_call = true;
-    const Ticket ticket = enqueue_op(stream, make_op(std::move(work), src_bytes), nullptr);
+    const Ticket ticket = enqueue_op(*stream, make_op(std::move(work), src_bytes), nullptr);
     // A plain run waits, so that results do not go by the machine's load.
     if (!shuffling()) await(ticket, entry.lock());
     return context_error();

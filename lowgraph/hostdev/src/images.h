@@ -26,7 +26,7 @@ struct Image {
     std::vector<Variable> data;     // sorted by value
     uint64_t shared_bytes = 0;      // of the thread-local block
     uint64_t probe = 0;             // offset there of lowgraph_shared_tail
-    uint64_t hooks_start = 0, hooks_end = 0;  // code of hooks and headers, no user's line
+    uint64_t hooks_start = 0, hooks_end = 0;  // code of the hooks, on no line of the user's
     std::unique_ptr<LineTable> lines;  // made when first asked for
 };
 

@@ -78,8 +78,8 @@ std::string text_of(const Clash& clash, const WorkRecord& earlier, const WorkRec
     return text + ": nothing orders " + earlier.name + " on stream " +
            std::to_string(earlier.place.stamp->stream) + " and " + later.name + " on stream " +
            std::to_string(later.place.stamp->stream) +
-           (earlier.name == late_copy ? " (the copy's call may return before it has arrived; wait for the "
-                                        "legacy stream, or copy on the stream of what follows)"
+           (earlier.name == late_copy ? " (the copy's call may return before it has arrived; wait for its "
+                                        "stream, or copy on the stream of what follows)"
                                       : "");
 }
 
