@@ -4,6 +4,7 @@
 
 #include "capture.h"
 #include "context.h"
+#include "engine.h"
 #include "memory.h"
 #include "queue.h"
 #include "shuffle.h"
@@ -31,8 +32,9 @@ bool side_is_good(CUmemorytype kind, uint64_t address, size_t bytes) {
     return is_device_range(address, bytes);
 }
 
+// An address of the device that a call says is the host's is no pageable memory, freed or not.
 bool is_pageable(CUmemorytype kind, uint64_t address, size_t bytes) {
-    return kind == CU_MEMORYTYPE_HOST && !is_pinned(address, bytes);
+    return kind == CU_MEMORYTYPE_HOST && !is_pinned(address, bytes) && !in_device_memory(address);
 }
 
 // Whether the call of a synchronous copy ends before the copy does (CUDA's "API synchronization

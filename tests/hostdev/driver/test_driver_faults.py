@@ -159,6 +159,22 @@ peek(slab)
     assert run(image_file, body)[0] == "[nan] [nan]"
 
 
+@pytest.mark.parametrize(
+    "call", ["cuMemcpyHtoD(slab, gone, 64)", "cuMemcpyHtoDAsync(slab, gone, 64, 0)"]
+)
+def test_freed_memory_that_a_copy_takes_for_the_hosts_ends_no_process(
+    device: Device, image_file: Path, call: str
+) -> None:
+    """It is not staged, as pageable memory is, by a read of our own."""
+    body = f"""
+gone = int(must(cu.cuMemAlloc(4096)))
+must(cu.cuMemFree(gone))
+cu.{call}
+print(int(cu.cuCtxSynchronize()[0]))
+"""
+    expect_fault(run(image_file, body), "a copy reads", "which was freed")
+
+
 def test_a_null_pointer(device: Device, image_file: Path) -> None:
     expect_fault(run(image_file, "poke(0, 3)"), "kernel 'poke'", "null pointer (address 0xc)")
 
