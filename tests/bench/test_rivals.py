@@ -22,6 +22,7 @@ from lowgraph.bench.config import checkout
 from lowgraph.bench.measure import start
 from lowgraph.bench.process import ArmFailed, ArmProcess
 from lowgraph.bench.rows import ROWS
+from tests.support.settings import settings
 
 pytestmark = pytest.mark.host
 
@@ -57,7 +58,7 @@ def facts(case: Case, who: str, started: list[ArmProcess]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["B1", "B2t", "B3", "B7", "B7e"])
+@pytest.mark.parametrize("name", settings(["B1", "B7"], ["B2t", "B3", "B7e"]))
 def test_pytorch_agrees(name: str, tmp_path: Path, started: list[ArmProcess]) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is the rival")
@@ -67,9 +68,7 @@ def test_pytorch_agrees(name: str, tmp_path: Path, started: list[ArmProcess]) ->
     assert agree(ours, theirs, 1e-4 if name.startswith("B7") else TOLERANCES["fp32"])
 
 
-@pytest.mark.parametrize(
-    "name", ["B1", *(pytest.param(name, marks=pytest.mark.further) for name in ("B2t", "B3"))]
-)
+@pytest.mark.parametrize("name", settings(["B1"], ["B2t", "B3"]))
 def test_pytorch_agrees_in_bfloat16(name: str, tmp_path: Path, started: list[ArmProcess]) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is the rival")
@@ -109,9 +108,7 @@ def test_jax_agrees(tmp_path: Path, started: list[ArmProcess]) -> None:
     assert agree(ours, theirs, TOLERANCES["fp32"])
 
 
-@pytest.mark.parametrize(
-    "tensor", ["hd.weight", pytest.param("b.1.f2.bias", marks=pytest.mark.further)]
-)
+@pytest.mark.parametrize("tensor", settings(["hd.weight"], ["b.1.f2.bias"]))
 def test_a_rival_with_other_weights_does_not_agree(
     tensor: str, tmp_path: Path, started: list[ArmProcess]
 ) -> None:

@@ -16,7 +16,7 @@ from tests.support.process import ROOT
 
 pytestmark = pytest.mark.host
 
-ENDLESS = ("waits", "counts", "asks", "meets")
+ENDLESS = ("waits", "counts", "asks", "meets", "computes")
 EMPTY = {"findings": [], "unchecked": [], "launches": 0, "silent_processes": []}
 
 

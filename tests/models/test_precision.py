@@ -22,6 +22,7 @@ from tests.models.nearness import ROUNDOFF, SEEDS, Draw, assert_as_near, distanc
 from tests.models.oracle import split_key_bias
 from tests.support.closing import all_closed
 from tests.support.rig import Rig
+from tests.support.settings import settings
 
 pytestmark = pytest.mark.both
 
@@ -51,7 +52,7 @@ def exact(config: CharLMConfig, seed: int, tokens: Array, targets: Array) -> tup
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=() if case == "odd" else pytest.mark.further) for case in CASES],
+    settings(["odd"], [case for case in CASES if case != "odd"]),
 )
 def test_bf16_is_as_near_as_autocast(make: Make, case: str) -> None:
     pytest.importorskip("torch", reason="the oracle extra is not installed")
@@ -94,7 +95,7 @@ def test_tf32_lies_between(make: Make, case: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("precision", [TF32, BF16])
+@pytest.mark.parametrize("precision", settings([BF16], [TF32]))
 def test_fifty_steps_follow_float32(make: Make, precision: Precision, seed: int) -> None:
     """The loss falls by two thirds, and stays within four roundings of an operand of float32's."""
     four = [batch_of(ODD, BATCH, number) for number in range(4)]

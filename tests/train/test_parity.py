@@ -16,6 +16,7 @@ import pytest
 
 from lowgraph.driver import Device
 from lowgraph.errors import ConfigError
+from tests.support.settings import settings
 from tests.train.runs import ROOT, micro_corpus
 
 torch = pytest.importorskip("torch", reason="the oracle extra is not installed")
@@ -55,11 +56,13 @@ def flags(device: Device, folder: Path, model: str = "charlm") -> argparse.Names
 
 @pytest.mark.parametrize(
     ("model", "module"),
-    [
-        ("charlm", "tests.models.rival_lm.LM"),
-        ("mamba2", "tests.models.rival_mamba2.Perception"),
-        ("mamba2-lm", "tests.models.rival_mamba2_lm.LM"),
-    ],
+    settings(
+        [
+            ("charlm", "tests.models.rival_lm.LM"),
+            ("mamba2", "tests.models.rival_mamba2.Perception"),
+        ],
+        [("mamba2-lm", "tests.models.rival_mamba2_lm.LM")],
+    ),
 )
 def test_both_sides_lose_alike(
     parity: ModuleType, device: Device, tmp_path: Path, model: str, module: str
@@ -100,11 +103,7 @@ def test_the_farthest_nudged_run_of_a_window_is_its_yardstick(parity: ModuleType
         assert [row["yardstick_max"] for row in rows] == pytest.approx([0.1, 0.05])
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["betas", "rates", *(pytest.param(key, marks=pytest.mark.further)
-                         for key in ("weight_decay", "starts"))],
-)  # fmt: skip
+@pytest.mark.parametrize("key", settings(["betas"], ["rates", "weight_decay", "starts"]))
 def test_another_setting_on_one_side_fails(
     parity: ModuleType, device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:

@@ -1,4 +1,4 @@
-// Kernels that never end: two that look at memory, one that waits, and one that does neither.
+// Kernels that never end: two look at memory, one waits, two compute, one of them in a header.
 
 extern "C" __global__ void waits(float* y, int n) {
     volatile float* p = y;
@@ -18,4 +18,9 @@ extern "C" __global__ void asks(float* y, int n) {
 }
 extern "C" __global__ void meets(float* y, int n) {
     for (;;) __syncthreads();  // BUG endless-kernel None
+}
+extern "C" __global__ void computes(float* y, int n) {
+    float x = y[0];
+    while (x >= 0.0f) x = __fsqrt_rd(x);  // BUG endless-kernel None
+    y[0] = x;
 }
