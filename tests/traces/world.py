@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,7 @@ class World:
         return found
 
 
+@lru_cache  # hundreds of tests ask for it
 def module_image(device: Device) -> bytes:
     """The scenarios' kernels, compiled for the device."""
     return bytes(device.compile(HERE / "kernels.cu", [], {}))
