@@ -117,8 +117,13 @@ def main() -> None:
     orders = Orders()
     parts = ("threads", "blocks", "branches", "children", "delayed", "wrong_sums")
     found = {part: getattr(orders, part)() for part in parts}
-    late = [orders.late_copies(waited) for waited in (False, True)]
-    json.dump({"title": orders.title, "late_copies": late, **found}, sys.stdout)
+    json.dump({"title": orders.title, **found}, sys.stdout)
+
+
+def main_late() -> None:
+    """Without a wait the copies and the memsets race: in a process that does nothing else."""
+    orders = Orders()
+    json.dump([orders.late_copies(waited) for waited in (False, True)], sys.stdout)
 
 
 if __name__ == "__main__":
