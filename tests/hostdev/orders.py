@@ -94,9 +94,11 @@ class Orders:
             wrong += int(self.rig.get(y)[0]) != 33 * 34 // 2
         return wrong
 
-    def late_copies(self, waited: bool) -> list[int]:
+    def late_copies(self, waited: bool, busy: int) -> list[int]:
         """How many of COPIES synchronous copies came behind a memset of a non-blocking stream that
-        was issued later: from pageable memory, and between addresses of the device."""
+        was issued later: from pageable memory, and between addresses of the device. busy: bytes
+        that the legacy stream fills before each."""
+        filled = self.rig.empty(busy + 1, np.uint8)
         ones, late = np.ones(1, np.int32), [0, 0]
         source, target = self.rig.put(ones), self.rig.empty(1, np.int32)
         copies = (
@@ -104,6 +106,7 @@ class Orders:
             lambda: cu.cuMemcpyDtoD(target.address, source.address, 4),
         )
         for place in (0, 1) * COPIES:
+            memory.memset_d8_async(filled.address, 0, busy, 0)
             assert int(copies[place]()[0]) == 0
             if waited:
                 assert int(cu.cuStreamSynchronize(0)[0]) == 0
@@ -120,10 +123,12 @@ def main() -> None:
     json.dump({"title": orders.title, **found}, sys.stdout)
 
 
-def main_late() -> None:
+def main_late(busy: int) -> None:
     """Without a wait the copies and the memsets race: in a process that does nothing else."""
     orders = Orders()
-    json.dump([orders.late_copies(waited) for waited in (False, True)], sys.stdout)
+    late = [orders.late_copies(waited, busy) for waited in (False, True)]
+    control.set_blocking(True)
+    json.dump([*late, orders.late_copies(False, busy)], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -201,18 +201,26 @@ def copy_on_the_device(world: World, ordered: bool) -> None:
 
 
 def copies_that_are_waited_for(world: World) -> None:
-    """Synchronous copies from pinned memory, to the host, of managed memory: done on return."""
+    """Synchronous copies of pinned, registered and managed memory, and to the host: in order."""
     memory = int(must(cu.cuMemHostAlloc(BYTES, 0)))
     managed = int(must(cu.cuMemAllocManaged(BYTES, 1)))
-    read = np.empty(COUNT, np.float32)
+    read = np.zeros(COUNT, np.float32)
     ctypes.memset(memory, 0, BYTES)
+    # Each is relied on at once: a later wait would order it.
     must(cu.cuMemcpyHtoD(world.b, memory, BYTES))
-    must(cu.cuMemcpyDtoH(read.ctypes.data, world.a, BYTES))
-    must(cu.cuMemcpyHtoD(managed, read.ctypes.data, BYTES))
-    must(cu.cuMemcpyDtoD(world.a, managed, BYTES))
-    must(cu.cuMemsetD32Async(world.a, 0, COUNT, world.first))
     world.scale(world.c, world.b, world.first)
-    world.scale(managed, world.b, world.second)
+    must(cu.cuMemHostRegister(read.ctypes.data, BYTES, 0))
+    must(cu.cuMemcpyHtoD(world.a, read.ctypes.data, BYTES))
+    must(cu.cuMemsetD32Async(world.a, 0, COUNT, world.third))
+    must(cu.cuMemHostUnregister(read.ctypes.data))
+    must(cu.cuMemcpyHtoD(managed, read.ctypes.data, BYTES))
+    must(cu.cuMemsetD32Async(managed, 0, COUNT, world.second))
+    must(cu.cuCtxSynchronize())
+    must(cu.cuMemcpyDtoD(world.a, managed, BYTES))
+    must(cu.cuMemsetD32Async(world.a, 0, COUNT, world.third))
+    must(cu.cuCtxSynchronize())
+    must(cu.cuMemcpyDtoH(read.ctypes.data, world.a, BYTES))
+    must(cu.cuMemsetD32Async(world.a, 1, COUNT, world.first))
     must(cu.cuCtxSynchronize())
     must(cu.cuMemFreeHost(memory))
     must(cu.cuMemFree(managed))

@@ -29,8 +29,10 @@ def orders(seed: str, turn: int = 0, check: str = "0") -> Any:
     return {**json.loads(done.stdout), "stderr": done.stderr}
 
 
-def late_copies(seed: str) -> list[list[int]]:
-    done = run_python("from tests.hostdev import orders; orders.main_late()", {VARIABLE: seed})
+def late_copies(seed: str, busy: int = 0) -> list[list[int]]:
+    build.library()
+    code = f"from tests.hostdev import orders; orders.main_late({busy})"
+    done = run_python(code, {VARIABLE: seed})
     assert done.returncode == 0, done.stderr
     found: list[list[int]] = json.loads(done.stdout)
     return found
@@ -110,14 +112,15 @@ def test_a_missing_barrier_shows() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_synchronous_copy_may_arrive_behind_its_call(seed: str) -> None:
-    """From pageable memory and on the device; the host's wait for the legacy stream orders it."""
-    unordered, waited = late_copies(seed)
+    """From pageable memory and on the device; the host's wait for the legacy stream orders it, and
+    so does blocking mode, in which every call waits."""
+    unordered, waited, blocking = late_copies(seed)
     assert all(0 < late < COPIES for late in unordered), unordered
-    assert waited == [0, 0]
+    assert waited == blocking == [0, 0]
 
 
 def test_a_plain_run_waits_for_synchronous_copies() -> None:
-    assert late_copies("") == [[0, 0], [0, 0]]
+    assert late_copies("", busy=16 << 20) == [[0, 0]] * 3
 
 
 def test_the_seed_is_told_once_and_in_the_title() -> None:

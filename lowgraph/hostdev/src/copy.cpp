@@ -122,6 +122,7 @@ CUresult copy_now(Entry& entry, CopyWork&& work) {
     const Ticket ticket = enqueue_op(*stream, make_op(std::move(work), src_bytes), nullptr);
     // A plain run waits, so that results do not go by the machine's load.
     if (!shuffling()) await(ticket, entry.lock());
+    else settle(entry, ticket);
     return context_error();
 }
 
